@@ -1,0 +1,3 @@
+package store
+
+func child(mode, dir string) int { return 2 }
