@@ -13,26 +13,24 @@ import (
 // window is how much of a process's memory is read at once.
 const window = 1 << 20
 
-// Memory returns those of the needles that the daemon's memory holds now. The
-// test is skipped, in CI failed, where a process's memory can't be read. Use a
-// control needle that must be there, so that an empty answer means something.
+// Memory returns those of the needles that a process's memory holds now. The
+// test is skipped, in CI failed, where another process's memory can't be read.
+// Use a control needle that must be there, so that an empty answer means
+// something.
 //
 // The memory moves while it is read. A needle that is only ever copied about
-// could be missed; take the answer after the bytes passed and the daemon is
+// could be missed; take the answer after the bytes passed and the process is
 // idle.
-func (n *Node) Memory(t testing.TB, needles [][]byte) [][]byte {
+func Memory(t testing.TB, pid int, needles [][]byte) [][]byte {
 	t.Helper()
-	if !n.Running() {
-		t.Fatalf("%s is not up", n.Name)
-	}
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", n.PID()))
+	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {
-		Missing(t, "the right to read the memory of %s: %v", n.Name, err)
+		Missing(t, "the right to read the memory of process %d: %v", pid, err)
 	}
 	defer mem.Close()
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", n.PID()))
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
-		Missing(t, "the right to read the memory map of %s: %v", n.Name, err)
+		Missing(t, "the right to read the memory map of process %d: %v", pid, err)
 	}
 	longest := 0
 	for _, needle := range needles {
@@ -48,7 +46,7 @@ func (n *Node) Memory(t testing.TB, needles [][]byte) [][]byte {
 		}
 	}
 	if read == 0 {
-		t.Fatalf("read no byte of the memory of %s", n.Name)
+		t.Fatalf("read no byte of the memory of process %d", pid)
 	}
 	var found [][]byte
 	for i, needle := range needles {

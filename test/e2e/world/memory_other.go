@@ -5,7 +5,7 @@ package world
 import "testing"
 
 // Memory needs Linux.
-func (n *Node) Memory(t testing.TB, needles [][]byte) [][]byte {
+func Memory(t testing.TB, pid int, needles [][]byte) [][]byte {
 	t.Helper()
 	t.Skip("reading another process's memory is written for Linux only")
 	return nil

@@ -21,11 +21,12 @@ type Tap struct {
 	udp *udpTap
 	id  string
 
-	mu    sync.Mutex // guards below
-	flows []*flow
-	total int64
-	full  bool
-	cut   bool
+	mu      sync.Mutex // guards below
+	flows   []*flow
+	total   int64
+	full    bool
+	cut     bool
+	refused int // connections and datagrams that met a cut
 }
 
 // flow is the bytes of one direction of one TCP connection, or one datagram.
@@ -124,10 +125,21 @@ func (tap *Tap) setCut(cut bool) {
 	}
 }
 
-func (tap *Tap) isCut() bool {
+// refuse reports whether the tap is cut for one connection or datagram.
+func (tap *Tap) refuse() bool {
 	tap.mu.Lock()
 	defer tap.mu.Unlock()
+	if tap.cut {
+		tap.refused++
+	}
 	return tap.cut
+}
+
+// Refused is how many connections and datagrams met a cut.
+func (tap *Tap) Refused() int {
+	tap.mu.Lock()
+	defer tap.mu.Unlock()
+	return tap.refused
 }
 
 // open starts a flow.

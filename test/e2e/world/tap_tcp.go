@@ -48,7 +48,7 @@ func (t *tcpTap) accept() {
 // forward joins two connections until either ends.
 func (t *tcpTap) forward(in net.Conn) {
 	defer in.Close()
-	if t.tap.isCut() {
+	if t.tap.refuse() {
 		return
 	}
 	out, err := net.DialTimeout("tcp", t.to, dialPatience)

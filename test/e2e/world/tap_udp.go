@@ -46,7 +46,7 @@ func (u *udpTap) forward() {
 		if err != nil {
 			return // closed
 		}
-		if u.tap.isCut() {
+		if u.tap.refuse() {
 			continue
 		}
 		u.tap.add(u.tap.open(), buf[:n])
@@ -80,7 +80,7 @@ func (u *udpTap) back(c *net.UDPConn, to netip.AddrPort) {
 		if err != nil && u.isClosed() {
 			return
 		}
-		if err != nil || u.tap.isCut() {
+		if err != nil || u.tap.refuse() {
 			continue // "connection refused" while the relay is down
 		}
 		u.tap.add(u.tap.open(), buf[:n])
