@@ -114,7 +114,7 @@ func (db *DB) run(r *request, b *batch) *batch {
 func measure(o overlay) (bytes, size int64) {
 	for k, w := range o {
 		bytes += int64(len(k) + len(w.val))
-		n := len(w.val)
+		n := len(w.val) + 1
 		if n >= valueThreshold {
 			n = 12 // a pointer
 		}
@@ -189,7 +189,7 @@ func set(txn *badger.Txn, key string, w write) error {
 	if w.gone {
 		return txn.Delete([]byte(key))
 	}
-	e := badger.NewEntry([]byte(key), w.val)
+	e := badger.NewEntry([]byte(key), append(append(make([]byte, 0, len(w.val)+1), wholeValue), w.val...))
 	e.ExpiresAt = w.expires
 	return txn.SetEntry(e)
 }

@@ -19,11 +19,13 @@ const (
 	memTable       = 4 << 20
 	valueThreshold = 1 << 10
 	valueLogFile   = 16 << 20
-	// writeReserve stays free for what Badger writes on its own: tables from
-	// two memtables, with their indexes, and the names of files.
-	writeReserve = 3 * memTable
-	// closeReserve is what Close needs for the last table.
+	// closeReserve is what Close or Open may write by itself: a table for each
+	// of two memtables.
 	closeReserve = 2 * memTable
+	// writeReserve stays free after a write: as much again for tables being
+	// written now, and their indexes, so that a store that filled its disk can
+	// still be closed and opened.
+	writeReserve = 5 * memTable
 )
 
 // openWait bounds the work of Open that goes through the committer.
@@ -39,6 +41,11 @@ func Open(o Options) (*DB, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	switch len(o.Key) {
+	case 0, 16, 24, 32:
+	default:
+		return nil, fmt.Errorf("open store: %w: %d bytes, 16, 24 or 32 are needed", ErrKey, len(o.Key))
 	}
 	dir, err := filepath.Abs(o.Dir)
 	if o.Dir == "" || err != nil {
@@ -75,8 +82,8 @@ func openLocked(o Options, lock *fileLock) (*DB, error) {
 	if err := os.Chmod(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if free, ok := diskFree(o.Dir); ok && free < writeReserve+closeReserve {
-		return nil, full(o.Dir, free, writeReserve+closeReserve)
+	if free, ok := diskFree(o.Dir); ok && free < closeReserve {
+		return nil, full(o.Dir, free, closeReserve)
 	}
 	if !m.Made {
 		if err := writeMarker(o.Dir, m); err != nil {
@@ -168,7 +175,8 @@ func badgerOptions(o Options, noise *badgerLog) badger.Options {
 		WithNumLevelZeroTables(1).WithNumLevelZeroTablesStall(1 << 20).
 		WithValueThreshold(valueThreshold).WithValueLogFileSize(valueLogFile).
 		WithVerifyValueChecksum(true).
-		WithChecksumVerificationMode(badgeropt.OnBlockRead).
+		// At Open: later, a damaged block makes Badger skip its keys.
+		WithChecksumVerificationMode(badgeropt.OnTableRead).
 		WithCompression(badgeropt.None).
 		WithBlockCacheSize(0).WithIndexCacheSize(0).
 		WithNumGoroutines(1)
@@ -188,7 +196,7 @@ func openBadger(o Options, noise *badgerLog) (*badger.DB, error) {
 		if bdg, err = tryBadger(badgerOptions(o, noise)); err == nil {
 			return bdg, nil
 		}
-		if errors.Is(err, badger.ErrEncryptionKeyMismatch) || errors.Is(err, badger.ErrInvalidEncryptionKey) {
+		if errors.Is(err, badger.ErrEncryptionKeyMismatch) {
 			return nil, fmt.Errorf("%w for %s. Give the passphrase or key that it was made with", ErrKey, o.Dir)
 		}
 	}

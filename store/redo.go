@@ -60,7 +60,7 @@ func (db *DB) redo() error {
 		if err != nil {
 			return err
 		}
-		rec, err = item.ValueCopy(nil)
+		rec, err = valueOf(item)
 		return err
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {

@@ -17,6 +17,11 @@ const (
 	maxTxWrites = 64 << 10
 )
 
+// wholeValue is the first byte of every stored value. Badger answers a value
+// that it can't read (lost or damaged value log) with an empty one and no
+// error (v4.9.6 iterator.go, yieldItemValue), so none may be empty.
+const wholeValue = 1
+
 // errStop ends a scan early.
 var errStop = errors.New("stop")
 
@@ -65,15 +70,24 @@ func (tx *Tx) get(key string) ([]byte, error) {
 	}
 	item, err := tx.base.Get([]byte(key))
 	if err == nil {
-		var val []byte
-		if val, err = item.ValueCopy(nil); err == nil {
-			return val, nil
-		}
+		return valueOf(item)
 	}
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, ErrNotFound
 	}
 	return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+}
+
+// valueOf copies what Badger has for a key.
+func valueOf(item *badger.Item) ([]byte, error) {
+	val, err := item.ValueCopy(nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if len(val) == 0 || val[0] != wholeValue {
+		return nil, fmt.Errorf("%w: the value of key %q can't be read", ErrCorrupt, item.Key())
+	}
+	return val[1:], nil
 }
 
 // has reports whether a key has a value.
@@ -172,9 +186,9 @@ func (tx *Tx) scan(prefix, start string, values bool, fn func(key string, val []
 		}
 		// fn runs outside item.Value: it may take long, and Badger holds a
 		// lock on the value log file meanwhile.
-		val, err := item.ValueCopy(nil)
+		val, err := valueOf(item)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return err
 		}
 		if err := fn(string(bytes.Clone(k)), val); err != nil {
 			return err
