@@ -250,7 +250,8 @@ func Words(text string) string {
 	if plain && len(text) <= maxNote {
 		return text
 	}
-	b := []byte(strings.ToValidUTF8(text, "_"))[:min(len(text), maxNote)]
+	b := []byte(strings.ToValidUTF8(text, "_"))
+	b = b[:min(len(b), maxNote)]
 	for i, c := range b {
 		if !wordByte(c) {
 			b[i] = '_'
