@@ -21,6 +21,7 @@ type attachment struct {
 
 	// Guarded by Channel.mu.
 	attached bool // the handshake is over
+	over     bool // it gave way to a newer one and is ending
 	ready    bool // where the peer wants us to go on is known
 	resumed  bool // our resume item is out
 	greeted  bool // the peer's resume item came
@@ -240,8 +241,10 @@ func (c *Channel) begin(a *attachment, e established, out, in [32]byte) (*opener
 	case a.pairing != c.pairing:
 		return nil, ErrStale
 	}
-	if len(c.attached) >= maxAttachments {
-		over = c.attached[0]
+	if c.serving() >= maxAttachments {
+		i := slices.IndexFunc(c.attached, func(o *attachment) bool { return !o.over })
+		over = c.attached[i]
+		over.over = true
 	}
 	a.sealer = newSealer(out)
 	a.attached = true
@@ -256,6 +259,16 @@ func (c *Channel) begin(a *attachment, e established, out, in [32]byte) (*opener
 		c.activate(a)
 	}
 	return newOpener(a.st, in), nil
+}
+
+// serving counts attachments that were not told to end. c.mu is held.
+func (c *Channel) serving() (n int) {
+	for _, a := range c.attached {
+		if !a.over {
+			n++
+		}
+	}
+	return n
 }
 
 // activate makes a the attachment that sends. Everything that isn't known to
@@ -282,7 +295,7 @@ func (c *Channel) leave(a *attachment) {
 	if c.active == a {
 		c.active = nil
 		for _, o := range slices.Backward(c.attached) {
-			if o.ready && o.pairing == c.pairing {
+			if o.ready && !o.over && o.pairing == c.pairing {
 				c.activate(o)
 				break
 			}
