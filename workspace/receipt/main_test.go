@@ -160,10 +160,10 @@ func (w *world) export(t testing.TB) []byte {
 	return []byte(b.String())
 }
 
-// flips are what a changed byte may look like: any bit of it.
+// flips are what a changed byte may look like: any bit of it (see flipBits).
 func flips(data []byte, try func(at int, changed []byte)) {
 	for i := range data {
-		for bit := range 8 {
+		for bit := range flipBits {
 			changed := append([]byte{}, data...)
 			changed[i] ^= 1 << bit
 			try(i, changed)
