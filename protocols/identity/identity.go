@@ -20,6 +20,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"filippo.io/edwards25519"
@@ -85,8 +86,13 @@ func (k *Key) Private() ed25519.PrivateKey { return k.priv }
 // String shows the public id only, so a logged key leaks nothing.
 func (k *Key) String() string { return "key of " + string(k.pub.AgentID()) }
 
+// Format prints String for every verb, since %#v and %d would otherwise print
+// the fields.
+func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
+
 // Sign signs msg under a purpose, so that a signature made for one purpose
-// never verifies for another: the signed bytes are purpose, NUL, msg.
+// never verifies for another: the signed bytes are purpose, NUL, msg. A purpose
+// is a constant of ours without NUL.
 func (k *Key) Sign(purpose string, msg []byte) []byte {
 	return ed25519.Sign(k.priv, purposed(purpose, msg))
 }
@@ -107,9 +113,10 @@ func (k *Key) Secret(purpose string, n int) ([]byte, error) {
 	return hkdf.Key(sha256.New, k.priv.Seed(), nil, "weft/secret/v1\x00"+purpose, n)
 }
 
-// Verify reports whether sig is p's signature of msg for the purpose.
+// Verify reports whether sig is p's signature of msg for the purpose. Nothing
+// verifies for the zero PublicKey, which is a point of small order.
 func (p PublicKey) Verify(purpose string, msg, sig []byte) bool {
-	return len(sig) == ed25519.SignatureSize && ed25519.Verify(p[:], purposed(purpose, msg), sig)
+	return !p.IsZero() && len(sig) == ed25519.SignatureSize && ed25519.Verify(p[:], purposed(purpose, msg), sig)
 }
 
 func purposed(purpose string, msg []byte) []byte {
