@@ -21,7 +21,8 @@
 //     run fails with its command line, and ends it.
 //   - What the daemons logged is shown when a test fails, and only then.
 //
-// Environment: WEFT_E2E_RACE=1 builds the binary with the race detector;
+// Environment: WEFT_E2E_BIN=FILE tests that weft binary instead of building
+// one, such as a release; WEFT_E2E_RACE=1 builds the binary with the race detector;
 // WEFT_E2E_KEEP=1 keeps the folders; CI=true turns a skip for a missing tool
 // or permission into a failure (see Missing).
 //

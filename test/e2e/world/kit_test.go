@@ -1,10 +1,15 @@
+//go:build unix
+
 package world
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,33 +66,40 @@ func TestProcess(t *testing.T) {
 }
 
 // TestLeftovers shows that neither a child that stayed in its group nor one
-// that left it and lost its parent can hide. Not parallel: the search for
-// descendants ends those of other tests too.
+// that left it and lost its parent can hide.
 func TestLeftovers(t *testing.T) {
+	t.Parallel()
 	w := New(t)
 	p := sh(t, w, "sleep 300 >/dev/null 2>&1 & echo $!")
 	p.Wait(t, Patience)
-	left := p.leftovers()
-	if len(left) != 1 || !strings.Contains(left[0], "sleep 300") {
-		t.Errorf("left in the group: %v", left)
+	if left := p.leftovers(); !strings.Contains(left, "sleep 300") {
+		t.Errorf("left in the group: %q", left)
 	}
-	Until(t, Patience, "the group is empty", func() string { return strings.Join(p.leftovers(), ", ") })
+	if left := p.leftovers(); left != "" {
+		t.Errorf("still in the group: %q", left)
+	}
 
-	gone := sh(t, w, "setsid sleep 301 >/dev/null 2>&1 & ")
-	gone.Wait(t, Patience)
-	if left := gone.leftovers(); len(left) != 0 {
-		t.Errorf("setsid stayed in the group: %v", left)
+	gone := sh(t, w, "setsid sh -c 'echo $$; exec sleep 301 >/dev/null 2>&1' &")
+	line, ok := gone.Line(Patience)
+	pid, err := strconv.Atoi(string(line))
+	if !ok || err != nil {
+		t.Fatalf("pid %q: %v", line, err)
 	}
-	var found []string
+	gone.Wait(t, Patience)
+	if left := gone.leftovers(); left != "" {
+		t.Errorf("setsid stayed in the group: %q", left)
+	}
 	Until(t, Patience, "the orphan is found", func() string {
-		for _, d := range endDescendants() {
-			found = append(found, d.command)
+		for _, d := range descendants() {
+			if d.pid == pid && strings.Contains(d.command, "sleep 301") {
+				return ""
+			}
 		}
-		if !slices.ContainsFunc(found, func(c string) bool { return strings.Contains(c, "sleep 301") }) {
-			return strings.Join(found, ", ")
-		}
-		return ""
+		return remaining()
 	})
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestOutput(t *testing.T) {
@@ -239,5 +251,21 @@ func TestSignals(t *testing.T) {
 	}
 	if code := p.Wait(t, Patience); code != 128+9 {
 		t.Errorf("code %d", code)
+	}
+}
+
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	n := &Node{Name: "small", Home: filepath.Join(w.Dir, "small")}
+	d := n.OnDisk(t, 2<<20)
+	file := filepath.Join(n.Home, "data")
+	d.Fill(t)
+	if err := os.WriteFile(file, make([]byte, 8192), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("write on a full disk: %v", err)
+	}
+	d.Free(t)
+	if err := os.WriteFile(file, make([]byte, 8192), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

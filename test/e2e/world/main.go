@@ -1,3 +1,5 @@
+//go:build unix
+
 package world
 
 import (
@@ -7,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -37,9 +40,12 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	for _, p := range endDescendants() {
-		fmt.Fprintf(os.Stderr, "e2e: process outlived its test: pid %d: %s\n", p.pid, p.command)
+	if left := settle(dying, remaining); left != "" {
+		fmt.Fprintln(os.Stderr, "e2e: processes outlived their test:", left)
 		code = 1
+	}
+	for _, p := range descendants() {
+		syscall.Kill(p.pid, syscall.SIGKILL)
 	}
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
@@ -48,6 +54,15 @@ func Main(m *testing.M) int {
 		}
 	}
 	return code
+}
+
+// remaining names the processes below this one.
+func remaining() string {
+	var names []string
+	for _, p := range descendants() {
+		names = append(names, fmt.Sprintf("pid %d: %s", p.pid, p.command))
+	}
+	return strings.Join(names, "; ")
 }
 
 // Root is the folder of the module's go.mod.
@@ -74,6 +89,9 @@ func Build(t testing.TB, path string) string {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if bin, ok := shared.built[path]; ok {
+		return bin
+	}
+	if bin := os.Getenv("WEFT_E2E_BIN"); bin != "" && path == "cmd/weft" {
 		return bin
 	}
 	if shared.built == nil {

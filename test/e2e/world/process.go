@@ -1,3 +1,5 @@
+//go:build unix
+
 package world
 
 import (
@@ -6,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -209,12 +212,20 @@ func (p *Process) End() {
 	}
 }
 
-// leftovers lists what is left of the process's group after its end, and ends
-// it.
-func (p *Process) leftovers() []string {
-	var left []string
+// dying is how long the rest of a group may take to follow its leader.
+const dying = 5 * time.Second
+
+// leftovers names what is left of the process's group after its end and the
+// time that dying takes, and ends it.
+func (p *Process) leftovers() string {
+	left := settle(dying, func() string {
+		var names []string
+		for _, q := range groupMembers(p.PID()) {
+			names = append(names, fmt.Sprintf("pid %d: %s", q.pid, q.command))
+		}
+		return strings.Join(names, "; ")
+	})
 	for _, q := range groupMembers(p.PID()) {
-		left = append(left, fmt.Sprintf("pid %d: %s", q.pid, q.command))
 		syscall.Kill(q.pid, syscall.SIGKILL)
 	}
 	return left

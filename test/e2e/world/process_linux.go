@@ -2,7 +2,6 @@ package world
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -72,18 +71,18 @@ func processes() []stat {
 	return all
 }
 
-// descendants marks the ids of this process and of everything below it.
-func descendants(all []stat) map[int]bool {
-	below := map[int]bool{os.Getpid(): true}
+// below marks the ids of this process and of everything below it.
+func below(all []stat) map[int]bool {
+	in := map[int]bool{os.Getpid(): true}
 	for grew := true; grew; {
 		grew = false
 		for _, s := range all {
-			if below[s.ppid] && !below[s.pid] {
-				below[s.pid], grew = true, true
+			if in[s.ppid] && !in[s.pid] {
+				in[s.pid], grew = true, true
 			}
 		}
 	}
-	return below
+	return in
 }
 
 // groupMembers lists the live members of a group, and reaps the adopted dead.
@@ -91,10 +90,10 @@ func descendants(all []stat) map[int]bool {
 func groupMembers(pgid int) []found {
 	var live []found
 	all := processes()
-	below := descendants(all)
+	mine := below(all)
 	for _, s := range all {
 		switch {
-		case s.pgrp != pgid || !below[s.pid]:
+		case s.pgrp != pgid || !mine[s.pid]:
 		case s.state != 'Z':
 			live = append(live, s.found)
 		case s.ppid == os.Getpid() && s.pid != pgid:
@@ -105,19 +104,15 @@ func groupMembers(pgid int) []found {
 	return live
 }
 
-// endDescendants kills what is left below this process and lists it.
-func endDescendants() []found {
+// descendants lists what lives below this process.
+func descendants() []found {
 	all := processes()
-	below := descendants(all)
-	var left []found
+	mine := below(all)
+	var live []found
 	for _, s := range all {
-		if s.pid == os.Getpid() || !below[s.pid] || s.state == 'Z' {
-			continue
+		if s.pid != os.Getpid() && mine[s.pid] && s.state != 'Z' {
+			live = append(live, s.found)
 		}
-		if errors.Is(unix.Kill(s.pid, unix.SIGKILL), unix.ESRCH) {
-			continue
-		}
-		left = append(left, s.found)
 	}
-	return left
+	return live
 }

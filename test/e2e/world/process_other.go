@@ -25,4 +25,4 @@ func groupMembers(pgid int) []found {
 	return nil
 }
 
-func endDescendants() []found { return nil }
+func descendants() []found { return nil }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package world
 
 import (
@@ -85,14 +87,14 @@ type Problem struct {
 	Hint    string `json:"hint"`
 }
 
-// Fails fails the test unless the command ended with the exit code, wrote no
-// data and an error that says what is wrong and what to do: with --json as an
-// error document.
-func (r Result) Fails(t testing.TB, code int) Problem {
+// Fails fails the test unless the command ended with one of the exit codes,
+// wrote no data and an error that says what is wrong and what to do: with
+// --json as an error document.
+func (r Result) Fails(t testing.TB, codes ...int) Problem {
 	t.Helper()
 	line := "weft " + strings.Join(r.Args, " ")
-	if r.Code != code {
-		t.Fatalf("%s: exit code %d, want %d\nstdout: %s\nstderr: %s", line, r.Code, code, r.Stdout, r.Stderr)
+	if !slices.Contains(codes, r.Code) {
+		t.Fatalf("%.300s: exit code %d, want %v\nstdout: %s\nstderr: %s", line, r.Code, codes, r.Stdout, r.Stderr)
 	}
 	text := string(r.Stderr)
 	for _, bad := range []string{"panic:", "goroutine ", "runtime error"} {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package world
 
 import (
@@ -17,6 +19,13 @@ const Patience = 60 * time.Second
 // missing, which the failure shows.
 func Until(t testing.TB, d time.Duration, what string, missing func() string) {
 	t.Helper()
+	if last := settle(d, missing); last != "" {
+		t.Fatalf("%s: not within %v: %s", what, d, last)
+	}
+}
+
+// settle is Until without a test: it returns what is missing in the end.
+func settle(d time.Duration, missing func() string) string {
 	deadline := time.NewTimer(d)
 	defer deadline.Stop()
 	tick := time.NewTicker(poll)
@@ -24,12 +33,12 @@ func Until(t testing.TB, d time.Duration, what string, missing func() string) {
 	for {
 		last := missing()
 		if last == "" {
-			return
+			return ""
 		}
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("%s: not within %v: %s", what, d, last)
+			return last
 		}
 	}
 }

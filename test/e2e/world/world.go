@@ -1,3 +1,5 @@
+//go:build unix
+
 package world
 
 import (
@@ -45,8 +47,8 @@ func (w *World) close(t testing.TB) {
 		p.End()
 	}
 	for _, p := range procs {
-		if left := p.leftovers(); len(left) > 0 {
-			t.Errorf("%s left processes behind: %v", p.name, left)
+		if left := p.leftovers(); left != "" {
+			t.Errorf("%s left processes behind: %s", p.name, left)
 		}
 	}
 	for _, n := range nodes {
