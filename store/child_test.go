@@ -49,6 +49,9 @@ func parts(worker int, step uint64) (n, size int) {
 // child is the process that gets killed. It says on stdout what was
 // acknowledged, one "worker step" a line, each written before the next begins.
 func child(mode, dir string) int {
+	if mode == "idle" {
+		return idle(dir)
+	}
 	db, err := Open(Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println("error", err)

@@ -175,7 +175,10 @@ func (db *DB) write(o overlay) error {
 			return err
 		}
 	}
-	if err := txn.Commit(); err != nil {
+	db.writing.Lock()
+	err := txn.Commit()
+	db.writing.Unlock()
+	if err != nil {
 		return err
 	}
 	if err := db.noise.syncError(); err != nil {

@@ -53,6 +53,10 @@ type DB struct {
 	// read while a View takes its snapshot.
 	gate sync.RWMutex
 
+	// writing is held by whoever writes: a commit, or the rewrite of one value
+	// log file, which in Badger races with commits (v4.9.6 db.go, MaxVersion).
+	writing sync.Mutex
+
 	queue queue
 	loops sync.WaitGroup // the committer, then the keeper
 
@@ -91,7 +95,7 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 		return err
 	case <-ctx.Done():
 		if r.claim() {
-			return fmt.Errorf("wait for the store: %w", context.Cause(ctx))
+			return fmt.Errorf("wait for the store: %w", ctx.Err())
 		}
 		return <-r.done
 	}

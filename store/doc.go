@@ -10,8 +10,12 @@
 //   - The functions given to Update run one at a time, on one goroutine. Each
 //     sees everything that ran before it and its own writes. An error drops
 //     the writes of that function alone.
-//   - A View is a snapshot: it sees whole updates only, and it never waits for
-//     a sync.
+//   - A View is a snapshot: it sees whole updates only. It waits for a commit
+//     that is under way, since Badger's snapshots include it, and for nothing
+//     else.
+//   - A damaged file is an error, ErrCorrupt, not missing or other data, as far
+//     as checksums can tell: of tables at Open, of values whenever they are
+//     read, of the logs at Open unless the store is encrypted.
 //
 // # How a write travels
 //
@@ -33,13 +37,15 @@
 //     that keeps a bulk load smallest, every commit dirties two files and
 //     costs two disk syncs.
 //   - A small memtable (4 MiB), no caches and no compression keep an idle
-//     store near 5 MB of anonymous memory.
+//     store near 2 MB of anonymous memory.
 //   - Badger's compactors poll 20 times a second each and are nearly all of an
 //     idle node's CPU. There are none here: one goroutine of ours compacts and
 //     collects the value log when enough was written, and sleeps otherwise.
 //   - Badger writes through memory maps, and a map that meets a full disk is a
 //     SIGBUS. So each commit, Open and Close first ask for free space and
-//     leave a reserve for the tables that Badger writes by itself.
+//     leave a reserve for the tables that Badger writes by itself. Another
+//     program that takes the last 20 MiB within a moment can still kill the
+//     process; nothing acknowledged is lost, and Open then says what is wrong.
 //   - Badger only logs a failed sync of the value log. We read that line, and
 //     fail the commit. After any failed write the store refuses everything
 //     until it is opened again, since what the kernel still holds is unknown.

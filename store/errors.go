@@ -64,6 +64,6 @@ func refused(err error) error {
 	return fmt.Errorf("%w: %w", ErrDisk, err)
 }
 
-// readable says whether an error of the file system is about permission, which
+// permission says whether an error of the file system is about permission, which
 // is neither damage nor a foreign folder.
 func permission(err error) bool { return errors.Is(err, fs.ErrPermission) }

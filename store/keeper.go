@@ -31,6 +31,8 @@ type keeper struct {
 	end    chan struct{}
 	tables atomic.Int64 // bytes for the tables since the last look
 	values atomic.Int64 // bytes for the value log since it was last cleaned
+
+	cramped bool // owned by keepLoop: the lack of room was reported
 }
 
 func (k *keeper) open() {
@@ -98,9 +100,13 @@ func (db *DB) tidy() {
 		return
 	}
 	if free, ok := diskFree(db.dir); ok && free < rest+int64(fresh)*memTable+2*valueLogFile+writeReserve {
-		db.log.Warn("too little disk space to compact the store", "dir", db.dir, "free", free)
+		if !db.keep.cramped {
+			db.log.Warn("too little disk space to compact the store", "dir", db.dir, "free", free)
+		}
+		db.keep.cramped = true
 		return
 	}
+	db.keep.cramped = false
 	if err := db.bdg.Flatten(1); err != nil {
 		db.log.Warn("compact the store", "dir", db.dir, "err", err)
 		return
@@ -116,7 +122,11 @@ func (db *DB) collect() {
 			return
 		default:
 		}
-		switch err := db.bdg.RunValueLogGC(0.5); {
+		// At most half of one file is copied, so commits wait some 20 ms.
+		db.writing.Lock()
+		err := db.bdg.RunValueLogGC(0.5)
+		db.writing.Unlock()
+		switch {
 		case err == nil: // it freed one; there may be more
 		case errors.Is(err, badger.ErrNoRewrite) || errors.Is(err, badger.ErrRejected):
 			return

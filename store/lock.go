@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,7 +37,7 @@ func acquire(dir string) (*fileLock, error) {
 // release gives the folder up. The files stay: removing a lock file lets two
 // processes lock two files of the same name.
 func (l *fileLock) release() error {
-	err := os.Truncate(filepath.Join(l.dir, pidFile), 0)
+	err := errors.Join(os.Truncate(filepath.Join(l.dir, pidFile), 0), unlock(l.f))
 	if cerr := l.f.Close(); err == nil {
 		err = cerr
 	}

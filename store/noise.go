@@ -15,6 +15,9 @@ import (
 // flush is tried again every second, for ever.
 const noiseEvery = time.Minute
 
+// noiseMax bounds a line: some of Badger's print whole keys.
+const noiseMax = 300
+
 // badgerLog is Badger's logger. It passes on what a person must act on, and
 // catches the one error that Badger tells its log only.
 type badgerLog struct {
@@ -47,7 +50,7 @@ func (l *badgerLog) Errorf(format string, args ...any) {
 	}
 	l.mu.Unlock()
 	if !quiet {
-		l.log.Error("badger", "dir", l.dir, "err", text)
+		l.log.Error("badger", "dir", l.dir, "err", text[:min(len(text), noiseMax)])
 	}
 }
 

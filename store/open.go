@@ -31,6 +31,14 @@ const (
 // openWait bounds the work of Open that goes through the committer.
 const openWait = time.Minute
 
+// badgerInUse is how Badger says that its own lock is held. We have ours, so a
+// program other than weft has it, or a process that this one is forking: that
+// one still has the files of a store that was just closed, for a moment.
+const (
+	badgerInUse = "Cannot acquire directory lock"
+	lockWait    = time.Second
+)
+
 // Open opens the store in a folder, and makes it if the folder is empty or
 // isn't there. It recovers what a crash left. Its errors say what to do, and
 // wrap ErrInUse (naming the process), ErrNewerSchema, ErrForeign, ErrKey,
@@ -192,16 +200,22 @@ func badgerOptions(o Options, noise *badgerLog) badger.Options {
 func openBadger(o Options, noise *badgerLog) (*badger.DB, error) {
 	var bdg *badger.DB
 	var err error
-	for range 2 {
+	for try, waited := 0, time.Duration(0); try < 2; {
 		if bdg, err = tryBadger(badgerOptions(o, noise)); err == nil {
 			return bdg, nil
 		}
 		if errors.Is(err, badger.ErrEncryptionKeyMismatch) {
 			return nil, fmt.Errorf("%w for %s. Give the passphrase or key that it was made with", ErrKey, o.Dir)
 		}
+		if strings.Contains(err.Error(), badgerInUse) && waited < lockWait {
+			time.Sleep(lockWait / 100)
+			waited += lockWait / 100
+			continue
+		}
+		try++
 	}
 	switch text := err.Error(); {
-	case strings.Contains(text, "Cannot acquire directory lock"):
+	case strings.Contains(text, badgerInUse):
 		return nil, inUse(o.Dir)
 	case permission(err):
 		return nil, err

@@ -30,6 +30,10 @@ func lockExclusive(path string) (f *os.File, held bool, err error) {
 	return f, false, nil
 }
 
+// unlock gives the lock up. Closing isn't enough: a process that is just being
+// forked has the file open until it runs its program.
+func unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
+
 // diskUse adds up the blocks of a folder's files: Badger's are sparse, and
 // their sizes say little.
 func diskUse(dir string) int64 {

@@ -43,14 +43,14 @@ func (q *queue) open() {
 // add puts a request at the end, waiting for room.
 func (q *queue) add(ctx context.Context, r *request) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("wait for the store: %w", context.Cause(ctx))
+		return fmt.Errorf("wait for the store: %w", ctx.Err())
 	}
 	select {
 	case q.slots <- struct{}{}:
 	case <-q.end:
 		return ErrClosed
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the store: %w", context.Cause(ctx))
+		return fmt.Errorf("wait for the store: %w", ctx.Err())
 	}
 	q.mu.Lock()
 	if q.closed {

@@ -1,0 +1,6 @@
+//go:build !race
+
+package store
+
+// raceEnabled says that this binary runs under the race detector.
+const raceEnabled = false
