@@ -53,6 +53,12 @@ var table = []Protocol{
 		ID: "/weft/session/1", Service: "weft.session", RelayOK: true,
 		PerPeer: 32, PerStranger: 4, Total: 256, Strangers: 64,
 	},
+	{
+		// An offer is one small document and its answer. A stranger may make
+		// one; the desk bounds how many are kept.
+		ID: "/weft/offer/1", Service: "weft.offer", RelayOK: true,
+		PerPeer: 4, PerStranger: 2, Total: 64, Strangers: 16,
+	},
 }
 
 // All returns a copy of the table, in no promised order.

@@ -1,0 +1,258 @@
+package provider
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/weftmesh/weft/protocols/session"
+	"github.com/weftmesh/weft/store"
+	"github.com/weftmesh/weft/workspace"
+	"github.com/weftmesh/weft/workspace/gate"
+	"github.com/weftmesh/weft/workspace/grant"
+	"github.com/weftmesh/weft/workspace/receipt"
+	"github.com/weftmesh/weft/workspace/sessionlog"
+)
+
+// dispatch takes one message of the requester.
+func (s *Session) dispatch(d *session.Delivery) error {
+	switch d.Kind {
+	case session.KindResult:
+		return s.result(d.Message)
+	case session.KindRecords:
+		return s.records(d.Message)
+	case session.KindProgress:
+		p, err := session.DecodeProgress(d.Message)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		call := s.pending[p.Call]
+		s.mu.Unlock()
+		if call != nil && call.progress != nil {
+			call.progress(p.N, p.Text)
+		}
+		return nil
+	case session.KindWelcome:
+		return s.welcomed(d.Message)
+	case session.KindCheckpoint:
+		return s.cosign(d.Message)
+	case session.KindState:
+		return s.told(d.Message)
+	case session.KindClosing:
+		return s.closing(d.Message)
+	}
+	return errors.New("not a message for a provider")
+}
+
+// welcomed stores what is needed to hold the replica, and answers.
+func (s *Session) welcomed(m session.Message) error {
+	w, err := session.DecodeWelcome(m)
+	if err != nil {
+		return err
+	}
+	cert, err := sessionlog.ParseCert(w.Cert)
+	if err == nil {
+		err = cert.Verify(s.id, sessionlog.RoleRequester, s.grant.Requester)
+	}
+	switch {
+	case err != nil:
+		return err
+	case w.Grant != grant.Digest(s.doc):
+		return errors.New("welcome for another grant")
+	}
+	s.mu.Lock()
+	st := s.st
+	s.mu.Unlock()
+	if st.LogKey != "" && st.LogKey != w.Salt {
+		return s.fork(errors.New("another log key than before"))
+	}
+	if st.LogKey != w.Salt || len(st.PeerCert) == 0 || st.State != w.State {
+		if err := s.change(func(st *stored) {
+			st.LogKey, st.PeerCert = w.Salt, w.Cert
+			if !gate.State(st.State).Over() {
+				st.State = w.State
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	s.joined()
+	return nil
+}
+
+// result checks an answer and its records, stores them, and hands the answer
+// to whoever waits.
+func (s *Session) result(m session.Message) error {
+	if err := session.Verify(s.grant.Requester, s.id, m); err != nil {
+		return err
+	}
+	r, err := session.DecodeResult(m)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	p := s.pending[r.Call]
+	s.mu.Unlock()
+	var keep func(tx *store.Tx) error
+	if p != nil {
+		p.open.Result = sumHex(m.Body)
+		keep = func(tx *store.Tx) error { return openings.Put(tx, s.id+"/"+r.Call, p.open) }
+	}
+	if err := s.extend(r.Records, r.First, r.Size, r.Root, keep); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	_, waits := s.pending[r.Call]
+	delete(s.pending, r.Call)
+	s.mu.Unlock()
+	if waits {
+		p.result = Result{CallID: r.Call, Verdict: r.Verdict, Code: r.Code, Kind: r.Kind, MIME: r.MIME, Body: m.Body, Seq: r.Size}
+		close(p.done)
+	}
+	return nil
+}
+
+func (s *Session) records(m session.Message) error {
+	if err := session.Verify(s.grant.Requester, s.id, m); err != nil {
+		return err
+	}
+	r, err := session.DecodeRecords(m)
+	if err != nil {
+		return err
+	}
+	return s.extend(r.Records, r.First, r.Size, r.Root, nil)
+}
+
+// extend takes the next records into the replica. Records that contradict
+// what was signed before end the session here.
+func (s *Session) extend(records []jsontext.Value, first, size uint64, root string, also func(*store.Tx) error) error {
+	raw, err := hex.DecodeString(root)
+	if err != nil || len(raw) != 32 {
+		return errors.New("root is not 64 hex digits")
+	}
+	want := sessionlog.Head{Size: size, Root: [32]byte(raw)}
+	if len(records) == 0 && s.log.Head() == want && also == nil {
+		return nil
+	}
+	leaves := make([][]byte, len(records))
+	for i, r := range records {
+		leaves[i] = r
+	}
+	err = s.log.AppendLeaves(s.ctx, leaves, want, also)
+	switch {
+	case errors.Is(err, sessionlog.ErrFork), errors.Is(err, sessionlog.ErrRecord):
+		return s.fork(err)
+	case errors.Is(err, sessionlog.ErrGap):
+		s.joined() // say what is here; the requester sends on from there
+		return err
+	case err != nil:
+		s.cfg.Log.Error("keep the session log; free space on the disk, then restart weft", "session", s.id, "err", err)
+		return err
+	}
+	return nil
+}
+
+// fork ends the session on this side: the requester signed two histories.
+func (s *Session) fork(why error) error {
+	err := s.change(func(st *stored) {
+		if !gate.State(st.State).Over() {
+			st.State, st.Reason, st.Ended = string(gate.Aborted), "the requester's log contradicts what it signed before", s.cfg.Now().UnixMilli()
+		}
+	})
+	s.refuseAll(workspace.Refuse(workspace.LogUnavailable, "the requester's log is not consistent; nothing more runs"))
+	m, encErr := session.EncodeLeave(session.Leave{Reason: "the log contradicts what was signed before"})
+	s.queue(m, encErr)
+	return errors.Join(fmt.Errorf("%w: %w", ErrFork, why), err)
+}
+
+// told takes a change of state from the requester.
+func (s *Session) told(m session.Message) error {
+	h, err := session.DecodeState(m)
+	if err != nil {
+		return err
+	}
+	state := gate.State(h.State)
+	err = s.change(func(st *stored) {
+		if gate.State(st.State).Over() {
+			return
+		}
+		st.State, st.Reason = h.State, h.Reason
+		if state.Over() {
+			st.Ended = s.cfg.Now().UnixMilli()
+		}
+	})
+	if state.Over() {
+		r := refusalFor(state)
+		if h.Reason == string(workspace.LogUnavailable) {
+			r = workspace.Refuse(workspace.LogUnavailable, "the requester's session log can't be written, so nothing runs")
+		}
+		s.refuseAll(r)
+	}
+	return err
+}
+
+// cosign compares a checkpoint with the replica and signs it.
+func (s *Session) cosign(m session.Message) error {
+	h, err := session.DecodeCheckpoint(m)
+	if err != nil {
+		return err
+	}
+	parties, err := s.parties()
+	if err != nil {
+		return err
+	}
+	cp, err := sessionlog.VerifyCheckpoint([]byte(h.Note), parties)
+	if err != nil {
+		return err
+	}
+	if err := s.log.CheckHead(cp.Head); errors.Is(err, sessionlog.ErrFork) {
+		return s.fork(err)
+	} else if err != nil {
+		return err
+	}
+	line, err := sessionlog.Cosign(s.sub, parties, []byte(h.Note), s.cfg.Now())
+	if err != nil {
+		return err
+	}
+	whole, err := sessionlog.AddCosignature([]byte(h.Note), line, parties)
+	if err != nil {
+		return err
+	}
+	if err := s.change(func(st *stored) { st.Checkpoint = string(whole) }); err != nil {
+		return err
+	}
+	out, err := session.EncodeCosign(session.Cosign{Line: line, Size: cp.Head.Size})
+	s.queue(out, err)
+	return err
+}
+
+// closing checks the requester's receipt against the replica and signs it.
+// A receipt that claims something else is kept out and not signed.
+func (s *Session) closing(m session.Message) error {
+	h, err := session.DecodeClosing(m)
+	if err != nil {
+		return err
+	}
+	r, doc, err := receipt.Open(h.Receipt)
+	if err != nil {
+		return err
+	}
+	if err := s.agree(r, h.Receipt); err != nil {
+		s.cfg.Log.Warn("receipt not signed: it doesn't match this side's log", "session", s.id, "err", err)
+		return err
+	}
+	sig := doc.Sign(s.cfg.Key)
+	both, err := doc.With(s.cfg.Key.Public(), sig)
+	if err != nil {
+		return err
+	}
+	if err := s.change(func(st *stored) { st.Receipt = both.Raw() }); err != nil {
+		return err
+	}
+	out, err := session.EncodeClosed(session.Closed{Sig: sig})
+	s.queue(out, err)
+	return err
+}

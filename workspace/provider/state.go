@@ -1,0 +1,56 @@
+package provider
+
+import (
+	"errors"
+
+	"github.com/weftmesh/weft/store"
+)
+
+// stored is a session as it is kept on the provider's side.
+type stored struct {
+	Grant []byte `json:"grant"`
+	// State is one of gate's states, as far as this side knows.
+	State  string `json:"state"`
+	Reason string `json:"reason"`
+	LogKey string `json:"logKey"`
+	// PeerCert certifies the requester's log key.
+	PeerCert []byte `json:"peerCert"`
+	Tools    string `json:"tools"`
+	// NextSeq numbers the next call. It is stored ahead in steps, so that a
+	// restart never uses a number twice.
+	NextSeq    uint64 `json:"nextSeq"`
+	Checkpoint string `json:"checkpoint"`
+	Receipt    []byte `json:"receipt"`
+	// LetGo says that the requester has no such session any more.
+	LetGo    bool  `json:"letGo"`
+	Accepted int64 `json:"accepted"`
+	Ended    int64 `json:"ended"`
+}
+
+// opening is what this side knows of a record's committed values, so that it
+// can prove the record too.
+type opening struct {
+	Path    string `json:"path"`
+	Args    string `json:"args"`
+	Request string `json:"request"`
+	Result  string `json:"result"`
+}
+
+var (
+	sessions = store.NewCollection[stored]("provider-sessions")
+	openings = store.NewCollection[opening]("provider-openings")
+)
+
+// seqStep is how many call numbers are taken from the store at once.
+const seqStep = 1024
+
+// Errors that callers tell apart.
+var (
+	// ErrOver says that the session has ended.
+	ErrOver = errors.New("the session is over")
+	// ErrDisconnected says that no path to the requester came up in time. The
+	// call may have run; the session goes on when the requester is back.
+	ErrDisconnected = errors.New("the requester did not answer in time; the call may or may not have run")
+	// ErrFork says that the requester showed two different logs.
+	ErrFork = errors.New("the requester's log contradicts what it signed before")
+)

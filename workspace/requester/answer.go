@@ -1,0 +1,265 @@
+package requester
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/weftmesh/weft/protocols/session"
+	"github.com/weftmesh/weft/store"
+	"github.com/weftmesh/weft/workspace"
+	"github.com/weftmesh/weft/workspace/gate"
+	"github.com/weftmesh/weft/workspace/sessionlog"
+	"github.com/weftmesh/weft/workspace/tool"
+)
+
+// verdictOf turns a tool's error into what the log and the provider see.
+func verdictOf(err error) (verdict, code, text string) {
+	var refusal *workspace.Refusal
+	var failure *workspace.Failure
+	switch {
+	case err == nil:
+		return "ok", "", ""
+	case errors.As(err, &refusal):
+		return "denied", string(refusal.Code), refusal.Error()
+	case errors.As(err, &failure):
+		return "failed", failure.Reason, failure.Error()
+	default: // a tool's own fault; its text may name a host path, so it stays here
+		return "failed", "internal", "FAILED internal: the requester's machine could not do this; its log says why"
+	}
+}
+
+// answerOf is what the provider gets for a tool's outcome.
+func answerOf(out tool.Output, err error) answer {
+	verdict, code, text := verdictOf(err)
+	if err != nil {
+		return answer{Verdict: verdict, Code: code, Kind: "text", Body: []byte(text)}
+	}
+	return answer{Verdict: verdict, Kind: out.Kind, MIME: out.MIME, Body: out.Body}
+}
+
+// finish makes the result durable and sends it.
+func (s *Session) finish(j *job, out tool.Output, err error) {
+	j.answer = answerOf(out, err)
+	if j.answer.Code == "internal" {
+		s.cfg.Log.Warn("tool failed", "session", s.id, "tool", j.call.Tool, "err", err)
+	}
+	if err := s.conclude(s.ctx, j, out); err != nil {
+		s.logBroken(err)
+		return
+	}
+	s.answered(j, j.answer, out.Written)
+}
+
+// answered counts, shows and sends an answer that is durable.
+func (s *Session) answered(j *job, a answer, written int64) {
+	denied := a.Verdict == string(sessionlog.Denied)
+	read := int64(len(a.Body))
+	if denied {
+		read = 0
+	}
+	s.tally(denied, read, written)
+	now := s.cfg.Now()
+	s.hub.publish(Event{Seq: j.seq, Tool: j.tool(), Verdict: a.Verdict, Code: a.Code, Path: j.path,
+		MS: now.Sub(j.began).Milliseconds(), Bytes: int64(len(a.Body)), Time: now.UnixMilli()})
+	s.deliver(j.call.ID, a)
+}
+
+// conclude stores the result record, the answer and the call's end together.
+func (s *Session) conclude(ctx context.Context, j *job, out tool.Output) error {
+	a := j.answer
+	rec := s.record(sessionlog.Result, "")
+	rec.Call, rec.Tool, rec.Verdict, rec.Code = j.call.ID, j.tool(), sessionlog.Verdict(a.Verdict), a.Code
+	if rec.Verdict != sessionlog.Denied {
+		rec.Bytes, rec.Written = int64(len(a.Body)), out.Written
+	}
+	rec.Redacted = out.Redacted
+	sum := sha256.Sum256(a.Body)
+	rec.Fill = s.logKey.Fill(sessionlog.Values{Result: []byte(hex.EncodeToString(sum[:]))})
+	_, err := s.log.Append(ctx, []sessionlog.Record{rec}, func(tx *store.Tx, first uint64) error {
+		j.seq = first
+		key := callKey(s.id, j.call.ID)
+		st, err := calls.Get(tx, key)
+		if err != nil {
+			return err
+		}
+		st.Result, st.Done = first, true
+		if err := s.keepAnswer(tx, st.Seq, a); err != nil {
+			return err
+		}
+		return calls.Put(tx, key, st)
+	})
+	return err
+}
+
+// keepAnswer stores an answer for sending again and lets the oldest go.
+func (s *Session) keepAnswer(tx *store.Tx, seq uint64, a answer) error {
+	if seq > keptAnswers {
+		if err := answers.Delete(tx, answerKey(s.id, seq-keptAnswers)); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+	return answers.Put(tx, answerKey(s.id, seq), a)
+}
+
+func answerKey(session string, seq uint64) string {
+	var b [8]byte
+	for i := range b {
+		b[i] = byte(seq >> (56 - 8*i))
+	}
+	return session + "/" + hex.EncodeToString(b[:])
+}
+
+// deliver signs an answer with every log record the provider doesn't have
+// yet, and queues it. Order and cursor move under one lock, so the records of
+// one message always continue those of the last.
+func (s *Session) deliver(call string, a answer) {
+	s.push(func(records []jsontext.Value, first uint64, head sessionlog.Head) (session.Message, error) {
+		return session.EncodeResult(session.Result{
+			Call: call, Verdict: a.Verdict, Code: a.Code, Kind: a.Kind, MIME: a.MIME,
+			Records: records, First: first, Size: head.Size, Root: hex.EncodeToString(head.Root[:]),
+		}, a.Body)
+	})
+}
+
+// pushRecords sends the records that no answer carries.
+func (s *Session) pushRecords() {
+	s.push(func(records []jsontext.Value, first uint64, head sessionlog.Head) (session.Message, error) {
+		return session.EncodeRecords(session.Records{
+			Records: records, First: first, Size: head.Size, Root: hex.EncodeToString(head.Root[:]),
+		})
+	})
+}
+
+// recordsPerMessage keeps a header within its limit: a record is at most 2 KiB.
+const recordsPerMessage = 256
+
+type encodeWith func(records []jsontext.Value, first uint64, head sessionlog.Head) (session.Message, error)
+
+// push sends what encode makes of the records from the cursor on. Before the
+// provider has said what it holds, nothing leaves: join sends it then.
+func (s *Session) push(encode encodeWith) {
+	s.sendMu.Lock()
+	defer s.sendMu.Unlock()
+	if !s.joined {
+		return
+	}
+	if err := s.pushLocked(encode); err != nil {
+		s.cfg.Log.Debug("not sent", "session", s.id, "err", err)
+	}
+}
+
+func (s *Session) pushLocked(encode encodeWith) error {
+	for {
+		leaves, err := s.log.Leaves(s.cursor, recordsPerMessage)
+		if err != nil {
+			return err
+		}
+		head, err := s.log.HeadAt(s.cursor + uint64(len(leaves)))
+		if err != nil {
+			return err
+		}
+		enc := encode
+		more := head.Size < s.log.Head().Size && len(leaves) == recordsPerMessage
+		if more { // the backlog goes ahead of the answer, in messages of its own
+			enc = func(records []jsontext.Value, first uint64, head sessionlog.Head) (session.Message, error) {
+				return session.EncodeRecords(session.Records{
+					Records: records, First: first, Size: head.Size, Root: hex.EncodeToString(head.Root[:]),
+				})
+			}
+		}
+		records := make([]jsontext.Value, len(leaves))
+		for i, l := range leaves {
+			records[i] = l
+		}
+		m, err := enc(records, s.cursor, head)
+		if err != nil {
+			return err
+		}
+		m = session.Sign(s.cfg.Key, s.id, m)
+		if err := s.ch.Send(s.ctx, m); err != nil {
+			return err
+		}
+		s.cursor = head.Size
+		if !more {
+			return nil
+		}
+	}
+}
+
+// repeat answers a call that was received before.
+func (s *Session) repeat(id string, old callState) {
+	if !old.Done {
+		return // still running; its answer will come
+	}
+	a, err := s.storedAnswer(old)
+	if err != nil {
+		s.cfg.Log.Error("read a stored answer", "session", s.id, "err", err)
+		return
+	}
+	s.deliver(id, a)
+}
+
+// storedAnswer reads an answer back. One that was let go, since the provider
+// has had it long ago, says so.
+func (s *Session) storedAnswer(st callState) (a answer, err error) {
+	err = s.cfg.DB.View(func(tx *store.Tx) error {
+		a, err = answers.Get(tx, answerKey(s.id, st.Seq))
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return answer{Verdict: "unknown", Code: "answered", Kind: "text",
+			Body: []byte("FAILED answered: this call ran and was answered; the answer is no longer kept")}, nil
+	}
+	return a, err
+}
+
+// tally counts a call's end and pauses the session after too many refusals.
+func (s *Session) tally(refused bool, read, written int64) {
+	s.meter.Done(refused, read, written)
+	if !refused {
+		return
+	}
+	s.mu.Lock()
+	s.refused++
+	pause := s.refused >= gate.PauseAfter && s.st.State == gate.Open
+	s.mu.Unlock()
+	if pause {
+		s.wg.Go(func() {
+			s.Pause(s.ctx, fmt.Sprintf("%d calls were refused; look at the log, then resume or stop", gate.PauseAfter))
+		})
+	}
+}
+
+// logBroken ends a session whose log can't be written: no call may run
+// unrecorded. The state lives in memory only, since the store is at fault.
+func (s *Session) logBroken(err error) {
+	if s.ctx.Err() != nil {
+		return // we are closing
+	}
+	s.mu.Lock()
+	was := s.st.State
+	if !was.Over() {
+		s.st.State, s.st.Reason = gate.Aborted, "the session log can't be written: "+err.Error()
+		close(s.over)
+	}
+	stops := s.stopsLocked()
+	s.mu.Unlock()
+	if was.Over() {
+		return
+	}
+	for _, stop := range stops {
+		stop()
+	}
+	if s.runner != nil {
+		s.runner.KillAll(s.ctx)
+	}
+	s.cfg.Log.Error("session stopped: its log can't be written; free space on the disk, then restart weft", "session", s.id, "err", err)
+	s.queue(session.EncodeState(session.State{State: string(gate.Aborted), Reason: string(workspace.LogUnavailable)}))
+	s.hub.publish(Event{State: string(gate.Aborted), Note: "the session log can't be written", Time: time.Now().UnixMilli()})
+}

@@ -1,0 +1,288 @@
+package requester
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/weftmesh/weft/protocols/session"
+	"github.com/weftmesh/weft/store"
+	"github.com/weftmesh/weft/workspace"
+	"github.com/weftmesh/weft/workspace/command"
+	"github.com/weftmesh/weft/workspace/gate"
+	"github.com/weftmesh/weft/workspace/sessionlog"
+	"github.com/weftmesh/weft/workspace/tool"
+)
+
+// job is one call on its way through the gate.
+type job struct {
+	call   session.Call
+	msg    session.Message
+	digest string
+	began  time.Time
+
+	spec  *tool.Spec // nil for an unknown tool
+	plan  tool.Plan
+	match command.Plan
+	path  string // the virtual paths the call names, joined by spaces
+	args  string // SHA-256 of the arguments
+
+	seq    uint64 // of the newest record about the call
+	answer answer
+}
+
+// handle takes one admitted call from dedupe to answer.
+func (s *Session) handle(d *session.Delivery, c session.Call, digest string, fresh bool) {
+	old, found, err := s.known(c.ID)
+	switch {
+	case err != nil:
+		s.cfg.Log.Error("look up a call", "session", s.id, "err", err)
+		return // not acknowledged: the provider sends it again
+	case found && old.Digest == digest:
+		d.Done()
+		s.repeat(c.ID, old)
+		return
+	}
+	j := &job{call: c, msg: d.Message, digest: digest, began: s.cfg.Now()}
+	if !s.enter() { // over: the log is complete, the answer says so
+		d.Done()
+		s.deliver(c.ID, answerOf(tool.Output{}, gate.Decide(gate.Facts{State: s.state()}, nil)))
+		return
+	}
+	defer s.leave()
+	var refusal *workspace.Refusal
+	switch {
+	case found:
+		refusal = workspace.Refuse(workspace.BadArguments, "call id %s was used for another call", c.ID)
+	case !fresh:
+		refusal = workspace.Refuse(workspace.BadArguments, "call number %d was used before", c.Seq)
+	default:
+		refusal = s.checkHead(c)
+	}
+	if refusal == nil {
+		refusal = s.decide(j)
+	} else {
+		s.meter.Take(gate.Reads, s.cfg.Now())
+	}
+	err = s.intent(j, refusal, found)
+	if errors.Is(err, sessionlog.ErrRecord) && refusal == nil { // the end was recorded meanwhile
+		refusal = workspace.Refuse(workspace.Killed, "the session was stopped before this call ran")
+		err = s.intent(j, refusal, found)
+	}
+	if err != nil {
+		s.logBroken(err)
+		return
+	}
+	d.Done()
+	switch {
+	case found: // a forged repeat gets a record and no answer: the id is taken
+		s.tally(true, 0, 0)
+	case refusal != nil:
+		s.answered(j, j.answer, 0)
+	default:
+		s.run(j)
+	}
+}
+
+// known looks a call id up.
+func (s *Session) known(id string) (st callState, found bool, err error) {
+	err = s.cfg.DB.View(func(tx *store.Tx) error {
+		st, err = calls.Get(tx, callKey(s.id, id))
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return st, false, nil
+	}
+	return st, err == nil, err
+}
+
+// decide gathers the facts and asks the gate. While the session is paused the
+// call waits here.
+func (s *Session) decide(j *job) *workspace.Refusal {
+	f := gate.Facts{Granted: s.grant.Rights()}
+	j.spec, f.Known = tool.Lookup(j.call.Tool)
+	if f.Known {
+		args, content := j.msg.Body[:j.call.ArgsLen], j.msg.Body[j.call.ArgsLen:]
+		sum := sha256.Sum256(args)
+		j.args = hex.EncodeToString(sum[:])
+		f.Want = j.spec.Right
+		j.plan, f.Arguments = j.spec.Decode(args, content)
+		f.Uses, f.Size = j.plan.Uses, j.plan.Size
+		j.path = j.plan.Names()
+		if len(j.plan.Argv) > 0 {
+			j.match, f.Command = command.Match(s.allow, j.plan.Argv)
+		}
+	}
+	if r := s.waitWhilePaused(j); r != nil {
+		return r
+	}
+	class := gate.Reads
+	if j.spec != nil {
+		class = j.spec.Class
+	}
+	f.Limited = s.meter.Take(class, s.cfg.Now())
+	if f.Limited == nil && j.plan.Writes > 0 {
+		f.Limited = s.meter.Room(j.plan.Writes)
+	}
+	f.State, f.Expired = s.state(), s.expired()
+	return gate.Decide(f, s.tree)
+}
+
+// waitWhilePaused holds a call until the person resumes, the session ends or
+// patience runs out.
+func (s *Session) waitWhilePaused(j *job) *workspace.Refusal {
+	timeout := time.NewTimer(pausedPatience)
+	defer timeout.Stop()
+	for {
+		s.mu.Lock()
+		state, resumed := s.st.State, s.resumed
+		s.mu.Unlock()
+		if state != gate.Paused {
+			return nil
+		}
+		select {
+		case <-resumed:
+		case <-s.over:
+			return nil
+		case <-s.ctx.Done():
+			return nil
+		case <-timeout.C:
+			r := workspace.Refuse(workspace.RateLimited, "the requester has paused the session")
+			r.RetryAfter = pausedPatience
+			return r
+		}
+	}
+}
+
+// intent makes the call durable before anything runs. A refusal is complete
+// with it: its answer is stored in the same transaction. A call that reuses a
+// taken id is recorded without touching the first one's state.
+func (s *Session) intent(j *job, refusal *workspace.Refusal, taken bool) error {
+	rec := s.record(sessionlog.Call, "")
+	rec.Call, rec.Tool, rec.Verdict = j.call.ID, j.tool(), sessionlog.Allowed
+	if refusal != nil {
+		rec.Verdict, rec.Code = sessionlog.Denied, string(refusal.Code)
+		j.answer = answerOf(tool.Output{}, refusal)
+	}
+	rec.Fill = s.logKey.Fill(sessionlog.Values{Path: []byte(j.path), Args: []byte(j.args), Request: []byte(j.digest)})
+	_, err := s.log.Append(s.ctx, []sessionlog.Record{rec}, func(tx *store.Tx, first uint64) error {
+		j.seq = first
+		if taken {
+			return nil
+		}
+		st := callState{Seq: j.call.Seq, Digest: j.digest, Tool: rec.Tool, Path: j.path, Args: j.args,
+			Header: j.msg.Header, Sig: j.msg.Sig, Intent: first}
+		if refusal != nil {
+			st.Done = true
+			if err := s.keepAnswer(tx, st.Seq, j.answer); err != nil {
+				return err
+			}
+		}
+		return calls.Put(tx, callKey(s.id, j.call.ID), st)
+	})
+	return err
+}
+
+// tool is the name that the log uses.
+func (j *job) tool() string {
+	if j.spec == nil {
+		return sessionlog.UnknownTool
+	}
+	return j.spec.Name
+}
+
+// run executes an allowed call on a context that a cancel, stop, expiry or
+// the call's own deadline ends.
+func (s *Session) run(j *job) {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-s.over:
+	case <-s.ctx.Done():
+	}
+	ctx, cancel := context.WithDeadline(s.ctx, s.grant.ExpiresAt())
+	defer cancel()
+	if j.call.DeadlineMS > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, time.Duration(j.call.DeadlineMS)*time.Millisecond)
+		defer stop()
+	}
+	s.mu.Lock()
+	over := s.st.State.Over()
+	if !over {
+		s.running[j.call.ID] = cancel
+	}
+	s.mu.Unlock()
+	if over { // stopped while it waited for a slot
+		s.finish(j, tool.Output{}, workspace.Refuse(workspace.Killed, "the session was stopped before this call ran"))
+		return
+	}
+	out, err := j.plan.Run(ctx, s.env(j))
+	s.mu.Lock()
+	delete(s.running, j.call.ID)
+	state := s.st.State
+	s.mu.Unlock()
+	if state.Over() && state != gate.Lapsed { // revoked while it ran: the answer stays here
+		err = workspace.Fail(string(workspace.Killed), "the session was stopped while this call ran")
+		out = tool.Output{Written: out.Written, Changed: out.Changed, Redacted: out.Redacted}
+	}
+	s.finish(j, out, err)
+}
+
+func (s *Session) env(j *job) *tool.Env {
+	n, last := uint64(0), time.Time{}
+	return &tool.Env{
+		Tree: s.tree, Runner: s.runner, FirstRoot: s.grant.Roots[0].Name, Command: j.match, Rescan: s.rescan, Info: s.info,
+		Progress: func(text string) {
+			if now := s.cfg.Now(); now.Sub(last) < progressEvery {
+				return
+			} else {
+				last = now
+			}
+			n++
+			s.queue(session.EncodeProgress(session.Progress{Call: j.call.ID, N: n, Text: tail(text, 4096)}))
+		},
+	}
+}
+
+// progressEvery keeps a chatty command from filling the channel.
+const progressEvery = 250 * time.Millisecond
+
+// tail keeps the last n bytes of s, at a character's start.
+func tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	s = s[len(s)-n:]
+	for len(s) > 0 && s[0]&0xc0 == 0x80 {
+		s = s[1:]
+	}
+	return s
+}
+
+// checkHead refuses a call that claims a log head we never had. Such a call
+// is proof of a fork, so the session stops.
+func (s *Session) checkHead(c session.Call) *workspace.Refusal {
+	if err := s.acknowledge(c.Size, c.Root); err != nil {
+		s.wg.Go(func() { s.End(s.ctx, gate.Aborted, "the provider signed a log head that was never ours") })
+		return workspace.Refuse(workspace.BadArguments, "the call carries a log head that doesn't match: %v", err)
+	}
+	return nil
+}
+
+// acknowledge takes the provider's signature over a head of the log.
+func (s *Session) acknowledge(size uint64, root string) error {
+	raw, err := hex.DecodeString(root)
+	if err != nil || len(raw) != sha256.Size {
+		return errors.New("no root")
+	}
+	if err := s.log.CheckHead(sessionlog.Head{Size: size, Root: [32]byte(raw)}); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.st.Acked = max(s.st.Acked, size)
+	s.mu.Unlock()
+	return nil
+}

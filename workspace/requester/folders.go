@@ -1,0 +1,86 @@
+package requester
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/weftmesh/weft/workspace"
+	"github.com/weftmesh/weft/workspace/command"
+	"github.com/weftmesh/weft/workspace/files"
+	"github.com/weftmesh/weft/workspace/redact"
+)
+
+// openFolders opens the roots by handle, learns the secrets in them, and makes
+// the command runner. A session that can't do all three doesn't start.
+func (s *Session) openFolders() (err error) {
+	rules := files.DefaultRules().Reserve(s.cfg.Home)
+	var specs []files.RootSpec
+	for _, r := range s.grant.Roots {
+		specs = append(specs, files.RootSpec{Name: r.Name, Dir: s.st.Dirs[r.Name], Rights: r.Rights, Include: r.Include, Exclude: r.Exclude})
+	}
+	if s.tree, err = files.OpenTree(specs, rules); err != nil {
+		return fmt.Errorf("open the shared folders: %w", err)
+	}
+	if err := s.learnSecrets(s.ctx); err != nil {
+		return err
+	}
+	for _, c := range s.grant.Commands {
+		s.allow = append(s.allow, command.Allowed{Profile: c.Profile, Argv: c.Argv})
+	}
+	if len(s.allow) == 0 {
+		return nil
+	}
+	var mounts []command.Mount
+	for _, r := range s.grant.Roots {
+		mounts = append(mounts, command.Mount{Name: r.Name, HostDir: s.tree.HostDir(r.Name), Writable: r.Rights.Has(workspace.Write)})
+	}
+	s.runner, err = command.NewRunner(command.Config{
+		Roots: mounts, StateDir: filepath.Join(s.cfg.StateDir, s.id), Allowed: s.allow,
+		Denied: s.denied, Secret: rules.Secret, Redact: s.secrets.Load,
+		AllowNet: s.grant.Network, Unsandboxed: s.grant.Unsandboxed, Log: s.cfg.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("prepare the sandbox: %w", err)
+	}
+	return nil
+}
+
+// learnSecrets reads what must not leave: again after each command, which may
+// have made new secrets.
+func (s *Session) learnSecrets(ctx context.Context) error {
+	found, err := s.tree.SecretValues(ctx)
+	if err != nil {
+		return fmt.Errorf("read the secrets to redact: %w", err)
+	}
+	known := make([]redact.Secret, 0, len(found))
+	for _, v := range found {
+		known = append(known, redact.Secret{Value: v.Value})
+	}
+	set := redact.New(known)
+	s.secrets.Store(set)
+	s.tree.SetRedactor(set)
+	return nil
+}
+
+// rescan looks for what a command left: names that the gate must know, and
+// secrets that must not leave.
+func (s *Session) rescan(ctx context.Context) error {
+	if err := s.tree.Rescan(ctx); err != nil {
+		return err
+	}
+	return s.learnSecrets(ctx)
+}
+
+// denied lists what a command must not see, in the sandbox's terms.
+func (s *Session) denied(ctx context.Context) ([]command.DeniedPath, error) {
+	found, err := s.tree.Denied(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []command.DeniedPath
+	for _, d := range found {
+		out = append(out, command.DeniedPath{Root: d.Root, Rel: d.Rel, Dir: d.Dir})
+	}
+	return out, nil
+}

@@ -1,0 +1,146 @@
+package requester
+
+import (
+	"encoding/hex"
+	"errors"
+
+	"github.com/weftmesh/weft/protocols/session"
+	"github.com/weftmesh/weft/workspace"
+	"github.com/weftmesh/weft/workspace/gate"
+	"github.com/weftmesh/weft/workspace/grant"
+	"github.com/weftmesh/weft/workspace/sessionlog"
+)
+
+// receive reads the channel until it closes. Messages that a provider must
+// not send, or that don't decode, are dropped: the channel is authenticated,
+// so only a broken provider sends them, and it gets no answer to probe with.
+func (s *Session) receive() {
+	s.welcome()
+	for {
+		d, err := s.ch.Receive(s.ctx)
+		if err != nil {
+			return
+		}
+		if err := s.dispatch(d); err != nil {
+			s.cfg.Log.Debug("message dropped", "session", s.id, "kind", d.Kind.String(), "err", err)
+			d.Done()
+		}
+	}
+}
+
+// dispatch takes one message. It owns d.Done unless it returns an error.
+func (s *Session) dispatch(d *session.Delivery) error {
+	switch d.Kind {
+	case session.KindCall:
+		return s.admit(d)
+	case session.KindCancel:
+		c, err := session.DecodeCancel(d.Message)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		stop := s.running[c.ID]
+		s.mu.Unlock()
+		if stop != nil {
+			stop()
+		}
+	case session.KindJoined:
+		j, err := session.DecodeJoined(d.Message)
+		if err != nil {
+			return err
+		}
+		if err := s.join(j); err != nil {
+			return err
+		}
+	case session.KindCosign:
+		c, err := session.DecodeCosign(d.Message)
+		if err != nil {
+			return err
+		}
+		if err := s.cosigned(c); err != nil {
+			return err
+		}
+	case session.KindLeave:
+		l, err := session.DecodeLeave(d.Message)
+		if err != nil {
+			return err
+		}
+		s.wg.Go(func() { s.End(s.ctx, gate.Closed, "the provider left: "+l.Reason) })
+	case session.KindClosed:
+		c, err := session.DecodeClosed(d.Message)
+		if err != nil {
+			return err
+		}
+		if err := s.settle(c); err != nil {
+			return err
+		}
+	default:
+		return errors.New("not a message for a requester")
+	}
+	d.Done()
+	return nil
+}
+
+// admit checks that a call is this provider's and new, then runs it beside
+// the others. The sequence of calls is checked here, in the order of arrival.
+func (s *Session) admit(d *session.Delivery) error {
+	c, err := session.DecodeCall(d.Message)
+	if err != nil {
+		return s.refuseUnreadable(d, err)
+	}
+	if session.Verify(s.grant.Provider, s.id, d.Message) != nil {
+		return s.refuseUnreadable(d, errors.New("the signature of the call is not the provider's"))
+	}
+	digest := workspace.CallDigest(d.Header, d.Body, d.Sig)
+	s.mu.Lock()
+	fresh := c.Seq > s.lastSeq
+	if fresh {
+		s.lastSeq = c.Seq
+	}
+	s.mu.Unlock()
+	s.wg.Go(func() { s.handle(d, c, digest, fresh) })
+	return nil
+}
+
+// refuseUnreadable logs a call that has no readable name to answer to.
+func (s *Session) refuseUnreadable(d *session.Delivery, why error) error {
+	r := s.meter.Take(gate.Reads, s.cfg.Now())
+	if r == nil {
+		r = workspace.Refuse(workspace.BadArguments, "%v", why)
+	}
+	rec := s.record(sessionlog.Call, "not a readable call")
+	rec.Call, rec.Tool, rec.Verdict, rec.Code = "unreadable", sessionlog.UnknownTool, sessionlog.Denied, string(r.Code)
+	if _, err := s.log.Append(s.ctx, []sessionlog.Record{rec}, nil); err != nil {
+		s.logBroken(err)
+	}
+	s.tally(true, 0, 0)
+	return why
+}
+
+// welcome tells the provider what it needs to hold its copy of the log. It is
+// the first message of each life of this process.
+func (s *Session) welcome() {
+	cert, err := s.cert.Encode()
+	if err != nil {
+		s.cfg.Log.Error("encode a certificate", "session", s.id, "err", err)
+		return
+	}
+	h, key, state := s.log.Head(), s.sub.Public(), s.state()
+	if state == gate.Offered {
+		state = gate.Open
+	}
+	s.queue(session.EncodeWelcome(session.Welcome{
+		LogKey: hex.EncodeToString(key[:]), Cert: cert, Grant: grant.Digest(s.doc), Salt: s.logKey.Hex(),
+		Size: h.Size, Root: hex.EncodeToString(h.Root[:]), State: string(state),
+	}))
+}
+
+// queue sends a control message, or says at debug level why not.
+func (s *Session) queue(m session.Message, err error) {
+	if err == nil {
+		err = s.ch.Send(s.ctx, m)
+	}
+	if err != nil {
+		s.cfg.Log.Debug("not sent", "session", s.id, "kind", m.Kind.String(), "err", err)
+	}
+}
