@@ -75,17 +75,23 @@ type signature struct {
 	Sig   string `json:"sig"`
 }
 
-// Seal signs payload with each key.
+// Seal signs payload with each key, each once.
 func Seal(typ Type, payload []byte, keys ...*identity.Key) (*Document, error) {
 	if len(payload) > MaxPayload {
 		return nil, fmt.Errorf("%w: payload of %d bytes, the limit is %d", strict.ErrInput, len(payload), MaxPayload)
 	}
-	d := &Document{typ: typ, payload: payload, env: envelope{
+	if len(keys) == 0 || len(keys) > MaxSignatures {
+		return nil, fmt.Errorf("%w: %d signers, need 1 to %d", ErrSignature, len(keys), MaxSignatures)
+	}
+	d := &Document{typ: typ, payload: slices.Clone(payload), env: envelope{
 		Payload:     base64.StdEncoding.EncodeToString(payload),
 		PayloadType: string(typ),
 		Signatures:  []signature{},
 	}}
 	for _, k := range keys {
+		if slices.Contains(d.signers, k.Public()) {
+			return nil, fmt.Errorf("%w: %s signed twice", ErrSignature, k.Public().AgentID())
+		}
 		d.env.Signatures = append(d.env.Signatures, signature{
 			KeyID: string(k.Public().AgentID()),
 			Sig:   base64.StdEncoding.EncodeToString(ed25519.Sign(k.Private(), d.PAE())),
@@ -166,13 +172,20 @@ func (d *Document) PAE() []byte { return dsse.PAE(string(d.typ), d.payload) }
 // Sign makes a signature to send to another holder of the same payload.
 func (d *Document) Sign(k *identity.Key) []byte { return ed25519.Sign(k.Private(), d.PAE()) }
 
-// With adds another party's signature, verified.
+// With adds another party's signature, verified. A party that signed already
+// changes nothing.
 func (d *Document) With(pub identity.PublicKey, sig []byte) (*Document, error) {
+	if _, err := identity.ParsePublic(pub[:]); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
 	if !ed25519.Verify(pub[:], d.PAE(), sig) {
 		return nil, fmt.Errorf("%w of %s", ErrSignature, pub.AgentID())
 	}
 	if slices.Contains(d.signers, pub) {
 		return d, nil
+	}
+	if len(d.signers) >= MaxSignatures {
+		return nil, fmt.Errorf("%w: %d signatures are there, which is the limit", ErrSignature, MaxSignatures)
 	}
 	n := *d
 	n.env.Signatures = append(slices.Clone(d.env.Signatures), signature{
