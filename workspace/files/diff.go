@@ -8,15 +8,16 @@ import (
 )
 
 // unified is the diff of two texts, with the common lines around the change cut
-// off first: the diff's time grows with the product of what differs.
+// off first: the diff's time grows with the product of what differs. Beyond a
+// hundred differences it is coarse: still right, but not the shortest.
 func unified(path string, before, after []byte) []byte {
 	const context = 3
 	head := commonHead(before, after, context)
 	tail := commonTail(before[head:], after[head:], context)
 	a, b := before[head:len(before)-tail], after[head:len(after)-tail]
-	d, err := udiff.ToUnifiedDiff("a/"+path, "b/"+path, string(a), udiff.Strings(string(a), string(b)), context)
+	d, err := udiff.ToUnifiedDiff("a/"+path, "b/"+path, string(a), udiff.Lines(string(a), string(b)), context)
 	if err != nil {
-		return nil // only for edits out of range, which Strings doesn't make
+		return nil // only for edits out of range, which Lines doesn't make
 	}
 	skipped := bytes.Count(before[:head], []byte{'\n'})
 	for _, h := range d.Hunks {

@@ -134,9 +134,9 @@ func newEditing(p workspace.Path, redact Redactor, text []byte) *editing {
 // apply does one edit.
 func (e *editing) apply(i int, te TextEdit) error {
 	lf := crlfView(e.text, te.Old)
-	found := e.find(lf, []byte(te.Old))
+	found, overlap := e.find(lf, []byte(te.Old), te.All)
 	want := max(te.Count, 1)
-	if len(found) == 0 || !te.All && len(found) != want {
+	if len(found) == 0 || !te.All && (len(found) != want || overlap) {
 		return e.noMatch(i, te, found, want)
 	}
 	var out []byte
@@ -168,28 +168,32 @@ func (e *editing) apply(i int, te TextEdit) error {
 	return nil
 }
 
-// find lists where old occurs, without overlap, outside of secrets.
-func (e *editing) find(lf *lfView, old []byte) []span {
+// find lists where old occurs outside of secrets. To replace every one, these
+// are taken from the left without overlap; otherwise all are listed, since with
+// an overlap it would be unclear which are meant.
+func (e *editing) find(lf *lfView, old []byte, every bool) (found []span, overlap bool) {
 	text := e.text
 	if lf != nil {
 		text = lf.text
 	}
-	var found []span
 	for pos := 0; ; {
 		i := bytes.Index(text[pos:], old)
 		if i < 0 {
-			return found
+			return found, overlap
 		}
 		at := span{pos + i, pos + i + len(old)}
 		if lf != nil {
 			at = span{lf.raw(at.from), lf.raw(at.to)}
 		}
+		pos += i + 1
 		if e.secret(at) {
-			pos += i + 1
 			continue
 		}
+		overlap = overlap || len(found) > 0 && found[len(found)-1].to > at.from
 		found = append(found, at)
-		pos += i + len(old)
+		if every {
+			pos += len(old) - 1
+		}
 	}
 }
 

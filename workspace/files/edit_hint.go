@@ -22,6 +22,9 @@ func (e *editing) noMatch(i int, te TextEdit, found []span, want int) error {
 		for _, at := range found[:min(len(found), 10)] {
 			lines = append(lines, strconv.Itoa(1+bytes.Count(e.text[:at.from], []byte{'\n'})))
 		}
+		if len(found) == want {
+			return workspace.Fail("no_match", "edit %d: the %d occurrences of old in %s overlap; nothing was written. Add text around them, or set all", i+1, want, e.path)
+		}
 		return workspace.Fail("no_match", "edit %d: old occurs %d times in %s (lines %s), not %d; nothing was written. Add text around it, or set count or all",
 			i+1, len(found), e.path, strings.Join(lines, ", "), want)
 	}

@@ -86,7 +86,7 @@ func (s *scope) excluded(rel string) bool {
 		return false
 	}
 	rel = foldPath(rel)
-	for ; rel != "."; rel = path.Dir(rel) {
+	for ; rel != "." && rel != "/"; rel = path.Dir(rel) {
 		for _, p := range s.exclude {
 			if doublestar.MatchUnvalidated(p, rel) {
 				return true
@@ -101,7 +101,7 @@ func (s *scope) included(rel string) bool {
 	if len(s.include) == 0 {
 		return true
 	}
-	for rel = norm.NFC.String(rel); rel != "." && rel != ""; rel = path.Dir(rel) {
+	for rel = norm.NFC.String(rel); rel != "." && rel != "/" && rel != ""; rel = path.Dir(rel) {
 		for _, p := range s.include {
 			if doublestar.MatchUnvalidated(p, rel) {
 				return true

@@ -83,7 +83,9 @@ func (m *matcher) each(text []byte, fn func(from, to int) bool) error {
 			return err
 		}
 		if loc == nil {
-			pos = end
+			if pos = end; m.anchored && !m.multiline {
+				pos++ // the newline, which a line of its own is without
+			}
 			continue
 		}
 		from := bytes.LastIndexByte(text[:pos+loc[0]], '\n') + 1

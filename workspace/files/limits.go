@@ -4,9 +4,9 @@ import "time"
 
 // The limits of reference/workspace.md section 2.
 const (
-	defaultBudget = 32 << 10  // text of one result
-	maxBudget     = 96 << 10  // about 25k tokens, where clients refuse
-	minBudget     = 12 << 10  // one line of 2000 four-byte characters fits
+	defaultBudget = 32 << 10 // text of one result
+	maxBudget     = 96 << 10 // about 25k tokens, where clients refuse
+	minBudget     = 1 << 10
 	maxRange      = 256 << 10 // bytes of one range read
 	maxImage      = 2 << 20
 

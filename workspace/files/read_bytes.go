@@ -23,20 +23,22 @@ func (rd *reading) bytes(binary bool) error {
 		return workspace.Fail("not_found", "offset %d is past the end of %s: size=%d", q.Offset, q.Path, size)
 	}
 	from, to := q.Offset, min(q.Offset+q.Length, size)
-	if !binary {
-		from = max(0, from-utf8.UTFMax+1)
+	end := to
+	if !binary { // room to move either end to the edge of a character
+		from, to = max(0, from-utf8.UTFMax+1), min(to+utf8.UTFMax-1, size)
 	}
 	b, start, err := rd.window(from, to)
 	if err != nil {
 		return err
 	}
 	v := newView(rd.t.redactor(), b)
-	i, j := min(int(q.Offset-start), len(b)), min(int(to-start), len(b))
+	i, j := min(int(q.Offset-start), len(b)), min(int(end-start), len(b))
 	if !binary {
-		if i = backToRune(b, i); start+int64(j) < size {
-			if k := wholeRunes(b, j); k > i {
-				j = k
-			}
+		i = backToRune(b, i)
+		if k := wholeRunes(b, j); k > i {
+			j = k
+		} else if _, n := utf8.DecodeRune(b[i:]); i < len(b) {
+			j = i + n // the range is shorter than its first character
 		}
 	}
 	r.Body, r.Redacted = v.cut(i, j)

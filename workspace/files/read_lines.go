@@ -154,19 +154,32 @@ func (p *page) line(from, to int) ([]byte, int) {
 	if p.q.Numbers && len(out) > 0 {
 		out = append(strconv.AppendInt(nil, int64(p.q.StartLine+p.lines), 10), append([]byte{'\t'}, out...)...)
 	}
-	if len(out) <= maxLineChars || utf8.RuneCount(out) <= maxLineChars {
+	cut := p.fits(out)
+	if cut == len(out) {
 		return out, n
+	}
+	at := p.start + int64(from)
+	if n == 0 && !p.q.Numbers {
+		at += int64(cut)
+	}
+	p.cutAt = at
+	more := fmt.Sprintf("[line cut after %d of %d bytes: go on with offset=%d]\n", cut, len(out), at)
+	return append(out[:cut:cut], more...), n
+}
+
+// fits is how much of a line is shown: all, or maxLineChars characters, or what
+// the budget has room for with the words about the cut.
+func (p *page) fits(out []byte) int {
+	if room := p.q.MaxBytes - 128; len(out) > room {
+		out = out[:wholeRunes(out, room)]
+	}
+	if len(out) <= maxLineChars || utf8.RuneCount(out) <= maxLineChars {
+		return len(out)
 	}
 	cut := 0
 	for range maxLineChars {
 		_, size := utf8.DecodeRune(out[cut:])
 		cut += size
 	}
-	at := p.start + int64(from)
-	if n == 0 {
-		at += int64(cut)
-	}
-	p.cutAt = at
-	more := fmt.Sprintf("[line cut after %d of %d bytes: go on with offset=%d]\n", cut, len(out), at)
-	return append(out[:cut:cut], more...), n
+	return cut
 }

@@ -110,7 +110,10 @@ var telling = []string{"pass", "secret", "token", "key", "auth", "cred", "privat
 // pairs adds values by name. In an env file all values are secrets; elsewhere
 // those with a telling name, or that look like tokens.
 func (c *collector) pairs(text string, all bool) {
-	for _, m := range pair.FindAllStringSubmatch(text, secretValues) {
+	found := pair.FindAllStringSubmatch(text, secretValues)
+	found = append(found, jsonPair.FindAllStringSubmatch(text, secretValues)...)
+	found = append(found, netrcPair.FindAllStringSubmatch(text, secretValues)...)
+	for _, m := range found {
 		name, value := strings.ToLower(m[1]), unquote(m[2])
 		named := slices.ContainsFunc(telling, func(s string) bool { return strings.Contains(name, s) })
 		if all || named || token(value) {
@@ -123,6 +126,12 @@ func (c *collector) pairs(text string, all bool) {
 	}
 }
 
+// jsonPair finds "key": "value" anywhere in a line, netrcPair netrc's words.
+var (
+	jsonPair  = regexp.MustCompile(`["']([A-Za-z0-9_.-]+)["'][ \t]*[:=][ \t]*["']([^"'\n]{8,1000})["']`)
+	netrcPair = regexp.MustCompile(`\b(password|account)[ \t]+(\S+)`)
+)
+
 // unquote takes the quotes off, or a comment behind a bare value.
 func unquote(v string) string {
 	if len(v) > 1 && (v[0] == '"' || v[0] == '\'' || v[0] == '`') {
@@ -134,7 +143,7 @@ func unquote(v string) string {
 	return strings.TrimSpace(v)
 }
 
-var quotedText = regexp.MustCompile("\"([^\"\n\\\\]{16,4096})\"|'([^'\n\\\\]{16,4096})'|`([^`\n]{16,4096})`")
+var quotedText = regexp.MustCompile("\"([^\"\n\\\\]{16,1000})\"|'([^'\n\\\\]{16,1000})'|`([^`\n]{16,1000})`")
 
 // quoted adds quoted strings that look like tokens.
 func (c *collector) quoted(text string) {

@@ -100,7 +100,10 @@ func (t *Tree) linkTarget(o *object) string {
 	} else {
 		to = path.Join(path.Dir(o.rel), to)
 	}
-	p, refusal := workspace.ParsePath(o.root.name + "/" + to)
+	p, refusal := workspace.ParsePath(path.Join(o.root.name, "./"+to))
+	if to == ".." || strings.HasPrefix(to, "../") {
+		return ""
+	}
 	if refusal != nil {
 		return ""
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // The seam to the operating system is two types, pin and file, with one
-// implementation for Linux (sys_linux*.go) and one for other Unixes
+// implementation for Linux (sys_linux.go, sys_write_linux.go) and one for other Unixes
 // (sys_other.go).
 
 // info is what is known about a pinned object.

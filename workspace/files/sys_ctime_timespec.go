@@ -1,0 +1,7 @@
+//go:build darwin || freebsd || netbsd
+
+package files
+
+import "syscall"
+
+func ctimeOf(s *syscall.Stat_t) int64 { return s.Ctimespec.Nano() }
