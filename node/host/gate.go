@@ -32,10 +32,15 @@ func (g *gate) InterceptAddrDial(p peer.ID, a ma.Multiaddr) bool {
 	if g.h.cfg.Allow != nil && !g.h.cfg.Allow(key, a.String(), false) {
 		return false
 	}
-	if g.h.cfg.Profile == ProfileLaptop || pathOf(a) == Relay || manet.IsPublicAddr(a) {
+	if pathOf(a) == Relay || manet.IsPublicAddr(a) {
 		return true
 	}
-	return g.h.isGiven(p, a) || !g.h.hasPublicAddr()
+	return privateDialOK(g.h.cfg.Profile, g.h.hasPublicAddr(), g.h.isGiven(p, a))
+}
+
+// privateDialOK is the rule for a private address that is known of a peer.
+func privateDialOK(profile string, selfPublic, given bool) bool {
+	return profile == ProfileLaptop || !selfPublic || given
 }
 
 // InterceptAccept leaves the count of anonymous connections to the resource

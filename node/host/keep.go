@@ -216,6 +216,7 @@ type outage struct {
 	relay bool
 	since time.Time // start; zero while connected
 	tries int
+	known bool // was connected before
 }
 
 // next returns how long to wait before the next dial: nothing at first, then
@@ -234,14 +235,20 @@ func (o *outage) next(now time.Time, longest time.Duration) time.Duration {
 	return jitter(min(max(now.Sub(o.since)/10, firstRetry), longest))
 }
 
-// patience bounds a dial: short while the peer may just be restarting, since
-// a dial that hangs on a dead address delays the next to a live one.
+// patience bounds a dial. A peer that was connected may just be restarting:
+// a dial that hangs on a dead QUIC address then only delays the next one, so
+// the first are short. One that was never connected may be far.
 func (o *outage) patience(now time.Time) time.Duration {
-	return min(1500*time.Millisecond+now.Sub(o.since)/4, dialWait)
+	first := 3 * time.Second
+	if o.known {
+		first = 700 * time.Millisecond
+	}
+	return min(first+now.Sub(o.since)/3, dialWait)
 }
 
 // up ends the outage once a connection has lasted.
 func (o *outage) up(now, connected time.Time) {
+	o.known = true
 	if now.Sub(connected) >= stableAfter {
 		o.since, o.tries = time.Time{}, 0
 	}

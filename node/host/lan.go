@@ -8,6 +8,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/weftmesh/weft/discovery/lan"
+	"github.com/weftmesh/weft/protocols/identity"
 )
 
 // lanLag is how long the peer with the larger key waits for the other to
@@ -17,7 +18,8 @@ const lanLag = 1500 * time.Millisecond
 // startLAN begins to look for peers on the local network. A network without
 // multicast is no reason not to run: Refresh tries again.
 func (h *Host) startLAN() {
-	s := lan.New(lan.Config{Self: h.self, Addrs: h.lanAddrs, Found: h.lanFound, Log: h.log})
+	s := lan.New(lan.Config{Self: h.self, Addrs: h.lanAddrs, Found: h.lanFound, Log: h.log,
+		Prefer: func(k identity.PublicKey) bool { return h.known(libp2pID(k)) }})
 	if err := s.Start(h.life); err != nil {
 		h.log.Warn("local discovery is off until the network changes", "err", err)
 	}

@@ -85,6 +85,7 @@ func (h *Host) listen(ctx context.Context) error {
 	}
 	up := 0
 	var last error
+	seen := map[string]bool{} // libp2p panics on the same QUIC address twice
 	for _, s := range addrs {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("listen: %w", err)
@@ -93,6 +94,10 @@ func (h *Host) listen(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("listen on %q: %w: %v; write it like /ip4/0.0.0.0/udp/4001/quic-v1", s, ErrAddress, err)
 		}
+		if seen[a.String()] {
+			continue
+		}
+		seen[a.String()] = true
 		if err := h.swarm.Listen(a); err != nil {
 			last = fmt.Errorf("listen on %s: %w; is the port in use? Choose another with --listen", s, err)
 			if named {

@@ -52,8 +52,9 @@ func (h *Host) watchNetwork() error {
 				}
 			case <-tick.C:
 				now := time.Now()
-				if slept(last, now) {
-					h.log.Info("machine slept", "for", now.Round(0).Sub(last.Round(0)).Round(time.Second))
+				wall := now.Round(0).Sub(last.Round(0)) // Round strips the monotonic reading
+				if slept(wall, now.Sub(last)) {
+					h.log.Info("machine slept", "for", wall.Round(time.Second))
 					h.networkChanged()
 				}
 				last = now
@@ -63,11 +64,8 @@ func (h *Host) watchNetwork() error {
 	return nil
 }
 
-// slept compares wall time (Round strips the monotonic reading) with
-// monotonic time between two looks.
-func slept(last, now time.Time) bool {
-	return now.Round(0).Sub(last.Round(0))-now.Sub(last) > sleepJump
-}
+// slept judges how far wall and monotonic clock moved between two looks.
+func slept(wall, mono time.Duration) bool { return wall-mono > sleepJump }
 
 func (h *Host) ownAddrs() []ma.Multiaddr {
 	all, ok := h.p2p.(interface{ AllAddrs() []ma.Multiaddr })
