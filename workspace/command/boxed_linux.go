@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"strconv"
@@ -74,7 +75,12 @@ func startBoxed(s *spawner, bwrap string, args []string, filter []byte, l launch
 		cmd.Stdin = l.stdin
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	s.do(func() { err = cmd.Start() })
+	s.do(func() {
+		// What this process itself inherited without the close-on-exec mark
+		// must not reach the command (Go marks its own).
+		unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+		err = cmd.Start()
+	})
 	if err != nil {
 		statusR.Close()
 		return nil, err

@@ -72,7 +72,7 @@ func gitEnv(dir, tree string, use gitUse, by Author) []string {
 		{"commit.gpgSign", "false"}, {"tag.gpgSign", "false"}, {"log.showSignature", "false"},
 		{"gpg.program", "/bin/false"}, {"gpg.ssh.program", "/bin/false"}, {"gpg.x509.program", "/bin/false"},
 		{"diff.ignoreSubmodules", "all"}, {"submodule.recurse", "false"}, {"status.submoduleSummary", "false"},
-		{"interactive.diffFilter", "cat"}, {"color.ui", "false"}, {"column.ui", "false"}, {"core.quotePath", "false"},
+		{"interactive.diffFilter", "cat"}, {"color.ui", "false"}, {"column.ui", "never"}, {"core.quotePath", "false"},
 		{"gc.auto", "0"}, {"maintenance.auto", "false"},
 	}
 	if by.Name != "" {

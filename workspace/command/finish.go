@@ -63,7 +63,10 @@ func (j *job) finish(p process, out *os.File, pumped <-chan struct{}) {
 		res.Signal = signalName(sig)
 	}
 	if killed != "" {
-		res.State, res.Reason, res.Exit, res.Signal = Killed, killed, 0, "KILL"
+		res.State, res.Reason, res.Exit = Killed, killed, 0
+		if res.Signal == "" {
+			res.Signal = "KILL"
+		}
 	} else if err != nil {
 		j.runner.cfg.Log.Warn("command ended without a status", "job", j.id, "err", err)
 		res.State, res.Reason, res.Exit = Killed, reasonSandbox, 0

@@ -169,7 +169,7 @@ var (
 	plain    = regexp.MustCompile(`^[A-Za-z0-9_.,:+/@-]{1,200}$`)
 	word     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.,:+/@-]{0,199}$`)
 	duration = regexp.MustCompile(`^[0-9]{1,9}(ns|us|ms|s|m|h|x)?([0-9]{1,9}(ms|s|m))*$`)
-	anyText  = regexp.MustCompile(`(?s)^.{0,4096}$`)
+	anyText  = regexp.MustCompile(`(?s)^.*$`)
 )
 
 // relative says why a path argument is refused.

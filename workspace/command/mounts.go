@@ -66,7 +66,8 @@ func (m *mounts) args() ([]string, error) {
 		a.add("--ro-bind-try", f, f)
 	}
 	size := strconv.FormatInt(m.tmp, 10)
-	a.add("--proc", "/proc", "--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
+	a.proc(filepath.Join(m.fixtures, "masked"))
+	a.add("--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--size", size, "--perms", "1777", "--tmpfs", "/tmp", "--perms", "0755", "--dir", "/tmp/home")
 	a.add("--bind", filepath.Join(m.state, "cache"), "/cache")
 	for _, b := range m.binds {
@@ -108,6 +109,27 @@ func (a *argList) system(dirs []string) {
 			a.add("--ro-bind", d, d)
 		}
 	}
+}
+
+// procHidden are the files of /proc that tell about the machine beyond the
+// sandbox to the owner of their inodes, which the command is when the node runs
+// as root.
+var procHidden = []string{"/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats",
+	"/proc/vmallocinfo", "/proc/slabinfo", "/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/kmsg", "/proc/kallsyms"}
+
+// proc mounts a process table of the sandbox's own, wholly read-only. A node
+// that runs as root has, in the sandbox, no capability but still the uid that
+// the kernel lets write /proc/sys (core_pattern runs a program as root on the
+// host) and /proc/irq; bubblewrap 0.8.0 covers those only if access(2) says
+// that their directory is writable, which it isn't.
+func (a *argList) proc(masked string) {
+	a.add("--proc", "/proc")
+	for _, f := range procHidden {
+		if _, err := os.Lstat(f); err == nil {
+			a.add("--ro-bind", masked, f)
+		}
+	}
+	a.add("--remount-ro", "/proc")
 }
 
 // hide covers roots and our own state where a system directory or a toolchain

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // pin finds a tool and what it needs beside its program.
@@ -49,6 +50,29 @@ func moved(path, host, at string) string {
 		return path
 	}
 	return filepath.Join(at, rel)
+}
+
+// helpers finds the tools that others call, at the same time, since each asks
+// a program about itself.
+func (f *finder) helpers(ctx context.Context) []Pin {
+	names := []string{"go", "node", "python3", "cargo"}
+	found := make([]*Pin, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() {
+			if pin, err := f.pin(ctx, name); err == nil {
+				found[i] = &pin
+			}
+		})
+	}
+	wg.Wait()
+	var out []Pin
+	for _, p := range found {
+		if p != nil {
+			out = append(out, *p)
+		}
+	}
+	return out
 }
 
 func (f *finder) pinGo(ctx context.Context) (Pin, error) {

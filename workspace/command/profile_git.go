@@ -23,7 +23,9 @@ var (
 	// content may be that of a denied file: the plan peels every revision to
 	// a commit.
 	gitRev    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./-]{0,200}(@\{[0-9]{1,6}\}|@\{upstream\}|@\{u\})?([~^][0-9]{0,4}){0,8}$`)
-	gitFormat = regexp.MustCompile(`^((oneline|short|medium|full|fuller|reference)|t?format:[^\x00-\x08]{0,500})$`)
+	gitFormat = regexp.MustCompile(`^((oneline|short|medium|full|fuller|reference)|t?format:[^\x00-\x08]{0,500}|[^\x00-\x08:]{0,200}%[^\x00-\x08]{1,200})$`)
+	// gitSigned are the placeholders that run a signature program.
+	gitSigned = regexp.MustCompile(`%[-+ ]?G`)
 	gitDate   = regexp.MustCompile(`^[A-Za-z0-9 :.,+/-]{1,60}$`)
 	gitAuthor = regexp.MustCompile(`^[\pL\pN _.@<>+'-]{1,100}$`)
 	letters   = regexp.MustCompile(`^[A-Za-z*]{1,20}$`)
@@ -53,7 +55,7 @@ var gitHistory = flags(gitShape,
 
 var gitGrammars = map[string]grammar{
 	"status": {path: relative, operand: relative, flags: flags(
-		each("--short -s --branch -b --show-stash --long --ahead-behind --no-renames -z --ignored -uno -unormal -uall", flag{}),
+		each("--short -s -sb --branch -b --show-stash --long --ahead-behind --no-renames -z --ignored -uno -unormal -uall", flag{}),
 		each("--porcelain", flag{optional, regexp.MustCompile(`^(v1|1)$`)}),
 		each("--untracked-files", flag{optional, regexp.MustCompile(`^(no|normal|all)$`)}),
 	)},
@@ -135,7 +137,7 @@ func gitReadPlan(args []string) (invocation, string) {
 		inv.specs = true
 	case "diff", "show", "log":
 		out = append(out, "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
-		if p.has("--format", "--pretty") && strings.Contains(strings.Join(p.flags, " "), "%G") {
+		if p.has("--format", "--pretty") && gitSigned.MatchString(strings.Join(p.flags, " ")) {
 			return invocation{}, "%G placeholders run a signature program"
 		}
 		if path, why := fileAt(verb, p); why != "" {

@@ -44,7 +44,8 @@ func hostRules(roots []Mount, stateDir string) []rule {
 	}
 	rules = append(rules, rule{stateDir, "/cache", true})
 	if home, err := os.UserHomeDir(); err == nil && len(home) > 1 {
-		rules = append(rules, rule{home, "~", true})
+		// "/root" is also part of ordinary paths ("/proc/1/root").
+		rules = append(rules, rule{home, "~", strings.Count(home, "/") > 1})
 	}
 	if u, err := user.Current(); err == nil && hides(u.Username) {
 		rules = append(rules, rule{u.Username, "weft", false})

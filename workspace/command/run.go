@@ -216,9 +216,9 @@ func (r *Runner) prepare(ctx context.Context, j *job, root *rootID, q *Request, 
 	boxed := r.sandbox.Available
 	m := r.mounts(q.Plan.readOnly)
 	m.denied = denied
-	pins := append([]Pin{pin}, r.helpers...)
-	if !q.Plan.RunsRepoCode {
-		pins = pins[:1]
+	pins := []Pin{pin}
+	if q.Plan.callsOthers() {
+		pins = append(pins, r.helpers...)
 	}
 	for _, p := range pins {
 		m.binds = append(m.binds, p.Mounts...)
@@ -288,6 +288,12 @@ func isDir(root, rel string) bool {
 	defer dir.Close()
 	info, err := dir.Stat(filepath.FromSlash(rel))
 	return err == nil && info.IsDir()
+}
+
+// callsOthers reports whether the command may call any tool of the machine:
+// make, npm and whatever was granted exactly.
+func (p Plan) callsOthers() bool {
+	return p.Profile == "" || p.Profile == "make" || p.Profile == "npm-test"
 }
 
 // place says where things are for the command.

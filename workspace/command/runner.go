@@ -194,11 +194,7 @@ func (r *Runner) findTools() error {
 	if calls {
 		// make, npm and scripts call other tools. Those of this machine are
 		// shown read-only where they can be found; none is required.
-		for _, name := range []string{"go", "node", "python3", "cargo"} {
-			if pin, err := f.pin(ctx, name); err == nil {
-				r.helpers = append(r.helpers, pin)
-			}
-		}
+		r.helpers = f.helpers(ctx)
 	}
 	if git, err := f.look("git"); err == nil {
 		if _, ok := r.tools["git"]; !ok {
