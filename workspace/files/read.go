@@ -169,6 +169,9 @@ func (rd *reading) image(mime string) error {
 
 // raw reads a range, less if the file ends before.
 func (rd *reading) raw(from, to int64) ([]byte, error) {
+	if to <= int64(len(rd.head)) && from <= to {
+		return rd.head[from:to], nil
+	}
 	b := make([]byte, max(0, to-from))
 	n, err := rd.f.ReadAt(b, from)
 	if err != nil && n < len(b) && from+int64(n) < rd.o.size && !isEOF(err) {

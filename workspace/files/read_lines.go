@@ -124,6 +124,7 @@ type page struct {
 
 func (p *page) fill(from int) {
 	p.end = from
+	p.body = make([]byte, 0, min(len(p.v.out), p.q.MaxBytes))
 	for p.lines < p.q.MaxLines && p.end < len(p.v.raw) {
 		next := len(p.v.raw)
 		if i := bytes.IndexByte(p.v.raw[p.end:], '\n'); i >= 0 {

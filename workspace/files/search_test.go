@@ -185,7 +185,7 @@ func TestCase82SlowPatterns(t *testing.T) {
 	tree, _ := granted(t, map[string]string{"one.txt": strings.Repeat("a", 9<<20), "lines.txt": strings.Repeat(strings.Repeat("a", 99)+"\n", 90_000)})
 	for i, pattern := range []string{`(a+)+$b`, `(a*)*(a*)*(a*)*b`, `(?:a?){1000}b`, `(?:[ab]{1,60}c?){16}d`, `(.*)(.*)(.*)(.*)(.*)[^a]$`} {
 		for _, multi := range []bool{false, true} {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 			start := time.Now()
 			_, err := tree.Grep(ctx, GrepRequest{Pattern: pattern, Path: pathOf(t, "app"), Multiline: multi})
 			took := time.Since(start)
@@ -193,7 +193,7 @@ func TestCase82SlowPatterns(t *testing.T) {
 			if v := verdict(err); v != "ok" && v != "timeout" {
 				t.Errorf("%s: %v", pattern, err)
 			}
-			if took > 6*time.Second { // the machine may be busy; a second is meant
+			if took > 6*time.Second { // the machine may be busy; 300 ms is meant
 				t.Errorf("pattern %d took %v", i, took)
 			}
 		}
