@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -64,7 +65,7 @@ func check(data []byte) error {
 		}
 		switch tok.Kind() {
 		case '"':
-			if bytes.IndexByte([]byte(tok.String()), 0) >= 0 {
+			if strings.IndexByte(tok.String(), 0) >= 0 {
 				return fmt.Errorf("%w: NUL in a string", ErrInput)
 			}
 		case '0':
@@ -81,11 +82,18 @@ func check(data []byte) error {
 	}
 }
 
-// tidy takes the library's prefix off, since the text reaches people.
+// maxError bounds how much of an error, which may quote input, reaches people.
+const maxError = 200
+
+// tidy takes the library's prefix off and cuts long names, since the text
+// reaches people.
 func tidy(err error) string {
 	s := err.Error()
 	for _, p := range []string{"jsontext: ", "json: "} {
-		s = string(bytes.TrimPrefix([]byte(s), []byte(p)))
+		s = strings.TrimPrefix(s, p)
+	}
+	if len(s) > maxError {
+		s = strings.ToValidUTF8(s[:maxError], "") + "..."
 	}
 	return s
 }
