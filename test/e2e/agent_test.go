@@ -17,7 +17,8 @@ import (
 	"github.com/weftmesh/weft/test/e2e/model"
 )
 
-var firstLine = regexp.MustCompile(`^(.*)`)
+// refusalRE finds a refusal; agents put words of their own before it.
+var refusalRE = regexp.MustCompile(`(DENIED \w+)`)
 
 // fixScript is the work of TestSpine as a model would have an agent do it.
 func fixScript(canary *regexp.Regexp) model.Script {
@@ -50,7 +51,7 @@ func fixScript(canary *regexp.Regexp) model.Script {
 		},
 		Final: func(r []model.Result) string {
 			nonce, err := model.Quote(r[2], canary)
-			refusal, err2 := model.Quote(r[3], firstLine)
+			refusal, err2 := model.Quote(r[3], refusalRE)
 			last := r[len(r)-1].Text
 			return fmt.Sprintf("FINAL %s %v | %s %v | green=%v", nonce, err, refusal, err2, strings.Contains(last, "exit=0"))
 		}}

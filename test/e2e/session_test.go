@@ -142,22 +142,20 @@ func call(t *testing.T, n *world.Node, id, tool string, args any) called {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := n.Run(t, "call", id, tool, string(raw), "--json")
-	var doc struct {
-		Content []struct {
-			Text string `json:"text"`
-		} `json:"content"`
+	c := called{Result: n.Run(t, "call", id, tool, string(raw), "--json")}
+	var out struct {
+		Text string `json:"text"`
+	}
+	var fail struct {
 		Error world.Problem `json:"error"`
 	}
-	for _, out := range [][]byte{r.Stdout, r.Stderr} {
-		if len(out) > 0 && json.Unmarshal(out, &doc) != nil {
-			t.Fatalf("weft call %s: neither a result nor an error: %s", tool, out)
-		}
+	if len(c.Stdout) > 0 {
+		c.Into(t, &out)
 	}
-	c := called{Result: r, Text: doc.Error.Message}
-	for _, b := range doc.Content {
-		c.Text += b.Text
+	if len(c.Stderr) > 0 && json.Unmarshal(c.Stderr, &fail) != nil {
+		t.Fatalf("weft call %s: stderr is not an error document: %s", tool, c.Stderr)
 	}
+	c.Text = out.Text + fail.Error.Message
 	return c
 }
 

@@ -19,7 +19,7 @@ const codexConfig = ".codex/config.toml"
 func (a *Agent) codex(t testing.TB, m *model.Server) {
 	t.Helper()
 	set := Install(t)
-	a.exec = []string{set.node, set.path("node_modules", "@openai", "codex", "bin", "codex.js")}
+	a.exec = []string{set.path("node_modules", ".bin", "codex")}
 	a.env = []string{"E2E_KEY=x"}
 	base := fmt.Sprintf(`model = %q
 model_provider = "e2e"

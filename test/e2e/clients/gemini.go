@@ -3,6 +3,7 @@
 package clients
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,8 +17,11 @@ const geminiConfig = ".gemini/settings.json"
 func (a *Agent) gemini(t testing.TB, m *model.Server) {
 	t.Helper()
 	set := install(t, "npm-more")
-	a.exec = []string{set.node, set.path("node_modules", "@google", "gemini-cli", "bundle", "gemini.js")}
-	a.env = []string{"GEMINI_API_KEY=e2e", "GOOGLE_GEMINI_BASE_URL=" + m.URL, "GEMINI_CLI_TRUST_WORKSPACE=true"}
+	a.exec = []string{set.path("node_modules", ".bin", "gemini")}
+	a.env = []string{"GEMINI_API_KEY=e2e", "GOOGLE_GEMINI_BASE_URL=" + m.URL, "GEMINI_CLI_TRUST_WORKSPACE=true",
+		// As its users have it: it takes no settings from below a folder that
+		// everyone may write to.
+		"TMPDIR=" + os.TempDir()}
 	config := object{
 		"security":  object{"auth": object{"selectedType": "gemini-api-key"}},
 		"telemetry": object{"enabled": false},

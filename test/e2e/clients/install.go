@@ -46,7 +46,7 @@ func install(t testing.TB, name string) *Set {
 	if err != nil {
 		world.Missing(t, "npm: %v", err)
 	}
-	s := &Set{Dir: filepath.Join(cacheDir(t), hashOf(t, source, "package.json", "package-lock.json")), node: node}
+	s := &Set{Dir: filepath.Join(world.CacheDir(t), hashOf(t, source, "package.json", "package-lock.json")), node: node}
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -91,16 +91,6 @@ func (s *Set) ci(t testing.TB, npm string) {
 	if err := os.RemoveAll(own); err != nil { // 300 MB of tarballs, not needed again
 		t.Fatal(err)
 	}
-}
-
-// cacheDir is where sets are kept between runs.
-func cacheDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		dir = os.TempDir()
-	}
-	return filepath.Join(dir, "weft-e2e")
 }
 
 // hashOf names a set by the content of its files.

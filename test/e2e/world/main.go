@@ -81,6 +81,16 @@ func Root(t testing.TB) string {
 	return shared.root
 }
 
+// CacheDir is where the kit keeps what outlives a run, and where worlds live.
+func CacheDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "weft-e2e")
+}
+
 // Build builds a command of the module once and returns the binary's path.
 // Path is relative to the module, such as "cmd/weft".
 func Build(t testing.TB, path string) string {

@@ -24,8 +24,13 @@ type World struct {
 func New(t testing.TB) *World {
 	t.Helper()
 	// Not t.TempDir: its name carries the test's, and a unix socket's path
-	// must stay below 108 bytes.
-	dir, err := os.MkdirTemp("", "weft-w-")
+	// must stay below 108 bytes. Not /tmp either: users' homes don't lie in a
+	// folder that everyone may write to, and agents treat those as unsafe.
+	cache := CacheDir(t)
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(cache, "w-")
 	if err != nil {
 		t.Fatal(err)
 	}
