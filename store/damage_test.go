@@ -21,7 +21,7 @@ func TestTornTail(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	acked := map[int]uint64{}
-	killed(t, dir, 200*time.Millisecond, acked)
+	killed(t, dir, 60, time.Millisecond, acked)
 	names := logs(t, dir)
 	last := names[len(names)-1]
 	f, err := os.Open(last)
@@ -70,7 +70,7 @@ func TestTornTail(t *testing.T) {
 func TestDamagedLogIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	killed(t, dir, 200*time.Millisecond, map[int]uint64{})
+	killed(t, dir, 60, time.Millisecond, map[int]uint64{})
 	name := logs(t, dir)[0]
 	whole, err := os.ReadFile(name)
 	if err != nil {
@@ -104,7 +104,7 @@ func TestEmptyLogFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	acked := map[int]uint64{}
-	killed(t, dir, 100*time.Millisecond, acked)
+	killed(t, dir, 60, time.Millisecond, acked)
 	names := logs(t, dir)
 	var last int
 	if _, err := fmt.Sscanf(filepath.Base(names[len(names)-1]), "%05d.mem", &last); err != nil {
@@ -196,7 +196,7 @@ func TestRedoIsFinished(t *testing.T) {
 func TestEndMarksAcrossBuffers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	killed(t, dir, 50*time.Millisecond, map[int]uint64{})
+	killed(t, dir, 60, time.Millisecond, map[int]uint64{})
 	whole, err := os.ReadFile(logs(t, dir)[0])
 	if err != nil {
 		t.Fatal(err)
