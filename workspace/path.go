@@ -52,6 +52,10 @@ func ParsePath(s string) (Path, *Refusal) {
 			return Path{}, Refuse(BadPath, "component of %d bytes, the limit is %d", len(c), maxComponent)
 		case strings.HasSuffix(c, ".") || strings.HasSuffix(c, " "):
 			return Path{}, Refuse(BadPath, "a component ends in a dot or space")
+		case isDevice(c):
+			return Path{}, Refuse(BadPath, "%q names a device on Windows", c)
+		case isShortName(c):
+			return Path{}, Refuse(BadPath, "%q looks like a short alias of another name; write the name itself", c)
 		}
 	}
 	return Path{root: root, rel: rel}, nil
@@ -81,4 +85,34 @@ func (p Path) String() string {
 		return p.root
 	}
 	return p.root + "/" + p.rel
+}
+
+// isDevice reports whether Windows takes a component for a device, in any
+// folder and with any extension ("nul.txt"). The rule is the same everywhere,
+// so that a session doesn't depend on the requester's system.
+func isDevice(c string) bool {
+	stem, _, _ := strings.Cut(c, ".")
+	stem = strings.ToLower(strings.TrimRight(stem, " "))
+	switch stem {
+	case "con", "prn", "aux", "nul", "conin$", "conout$":
+		return true
+	}
+	port, ok := strings.CutPrefix(stem, "com")
+	if !ok {
+		port, ok = strings.CutPrefix(stem, "lpt")
+	}
+	switch port {
+	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "\u00b9", "\u00b2", "\u00b3":
+		return ok
+	}
+	return false
+}
+
+// isShortName reports whether a component has the form of a generated 8.3
+// alias ("PROGRA~1", "ENV~1.LOC"), under which Windows opens a file whose long
+// name the denylist would refuse.
+func isShortName(c string) bool {
+	stem, ext, _ := strings.Cut(c, ".")
+	base, number, found := strings.Cut(stem, "~")
+	return found && base != "" && number != "" && len(stem) <= 8 && len(ext) <= 3 && strings.Trim(number, "0123456789") == ""
 }

@@ -38,18 +38,26 @@ func (r Right) String() string {
 // MarshalText writes the list of String.
 func (r Right) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads the list of String, in that order and nothing else.
+// UnmarshalText reads the list of String, in that order and nothing else. What
+// it refuses leaves no rights.
 func (r *Right) UnmarshalText(text []byte) error {
 	*r = 0
-	for name := range strings.SplitSeq(string(text), ",") {
-		for _, n := range rightNames {
-			if n.name == name {
-				*r |= n.right
+	var read Right
+	if len(text) <= maxRights {
+		for name := range strings.SplitSeq(string(text), ",") {
+			for _, n := range rightNames {
+				if n.name == name {
+					read |= n.right
+				}
 			}
 		}
 	}
-	if r.String() != string(text) {
-		return fmt.Errorf("bad rights %q: want a list like read,write", text)
+	if read.String() != string(text) {
+		return fmt.Errorf("bad rights %.40q: want a list like read,write", text)
 	}
+	*r = read
 	return nil
 }
+
+// maxRights is more than the longest list takes.
+const maxRights = 64
