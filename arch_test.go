@@ -101,8 +101,9 @@ var rules = []rule{
 		name:   "one JSON decoder for what others say",
 		from:   []string{"protocols", "workspace", "a2a", "discovery"},
 		// The MCP SDK's types are encoding/json's; redact only writes JSON, to
-		// know how a secret looks in it.
-		except: []string{"workspace/provider", "workspace/redact"},
+		// know how a secret looks in it; command reads what our own toolchain
+		// and child process wrote.
+		except: []string{"workspace/provider", "workspace/redact", "workspace/command"},
 		forbid: []string{"encoding/json", "encoding/gob", "encoding/xml"},
 		why:    "encoding/json takes duplicate names, case variants and bad UTF-8; use protocols/strict",
 	},

@@ -8,9 +8,11 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/weftmesh/weft/node/host"
 	"github.com/weftmesh/weft/protocols/identity"
 	"github.com/weftmesh/weft/protocols/signed"
 	"github.com/weftmesh/weft/protocols/strict"
+	"github.com/weftmesh/weft/store"
 	"github.com/weftmesh/weft/workspace"
 )
 
@@ -91,17 +93,39 @@ func kindOf(status int) Kind {
 	return Internal
 }
 
-// known maps the errors of other packages to kinds. The first match wins.
+// known maps the errors of other packages to kinds. The first match wins, so
+// what an error is about stands before why: an unreachable peer is Unreachable
+// even if the reason is a deadline.
 var known = []struct {
 	err  error
 	kind Kind
 	hint string
 }{
-	{context.DeadlineExceeded, Timeout, "try again, or allow more time with --timeout"},
-	{os.ErrDeadlineExceeded, Timeout, "try again, or allow more time with --timeout"},
 	{signed.ErrSignature, Invalid, "the document was changed or signed by someone else; ask for it again"},
+	{host.ErrNeedsDirect, Unreachable, ""},
+	{host.ErrUnreachable, Unreachable, ""},
+	{host.ErrUnsupported, Skew, "check that weft runs there, in a version with this feature"},
+	{host.ErrProtocol, Internal, ""},
+	{host.ErrSelf, Invalid, "give another peer"},
+	{host.ErrAddress, Invalid, ""},
+	{host.ErrClosed, NotRunning, "weft up"},
+	{store.ErrFull, Internal, "nothing acknowledged was lost"},
+	{store.ErrInUse, Conflict, ""},
+	{store.ErrNewerSchema, Skew, "run the newer weft, or give another home with --home"},
+	{store.ErrForeign, Conflict, "give another home with --home"},
+	{store.ErrCorrupt, Internal, ""},
+	{store.ErrKey, Invalid, ""},
+	{store.ErrReplay, Conflict, ""},
+	{store.ErrTooLarge, Invalid, ""},
+	{store.ErrNotFound, NotFound, ""},
+	{store.ErrClosed, NotRunning, "weft up"},
+	{store.ErrBroken, Internal, ""},
+	{store.ErrDisk, Internal, "look at the disk"},
+	{identity.ErrKeyFile, Invalid, ""},
 	{identity.ErrKey, Invalid, "give a peer id (12D3Koo...), an agent id or a did:key"},
 	{strict.ErrInput, Invalid, ""},
+	{context.DeadlineExceeded, Timeout, "try again, or allow more time with --timeout"},
+	{os.ErrDeadlineExceeded, Timeout, "try again, or allow more time with --timeout"},
 	{syscall.ENOSPC, Internal, "free some disk space; nothing acknowledged was lost"},
 	{fs.ErrNotExist, NotFound, ""},
 	{fs.ErrPermission, Denied, "check who owns the file"},

@@ -59,7 +59,7 @@ func TestFrom(t *testing.T) {
 		{"own wrapped keeps kind, code and hint", fmt.Errorf("read: %w", denied),
 			Error{Kind: Denied, Code: "secret_path", Message: "read: no", Hint: "ask"}},
 		{"deadline", fmt.Errorf("dial: %w", context.DeadlineExceeded),
-			Error{Kind: Timeout, Message: "dial: context deadline exceeded", Hint: known[0].hint}},
+			Error{Kind: Timeout, Message: "dial: context deadline exceeded", Hint: "try again, or allow more time with --timeout"}},
 		{"signature", fmt.Errorf("open: %w", signed.ErrSignature),
 			Error{Kind: Invalid, Message: "open: bad signature", Hint: "the document was changed or signed by someone else; ask for it again"}},
 		{"key", identity.ErrKey, Error{Kind: Invalid, Message: "bad key", Hint: "give a peer id (12D3Koo...), an agent id or a did:key"}},

@@ -65,6 +65,9 @@ func (d Dir) Store() string { return filepath.Join(string(d), "store") }
 // API is the directory of the API's address and token.
 func (d Dir) API() string { return filepath.Join(string(d), "api") }
 
+// Sessions is where workspace sessions keep build caches and command logs.
+func (d Dir) Sessions() string { return filepath.Join(string(d), "sessions") }
+
 // Create makes the directory, owner-only, if it isn't there.
 func (d Dir) Create() error {
 	if d == "" {
