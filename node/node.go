@@ -30,6 +30,9 @@ type Config struct {
 	Bootstrap []string
 	// Relay serves as a relay for others.
 	Relay bool
+	// RelayOnly starts with direct connections off, but to Bootstrap peers;
+	// see POST /v1/relay-only.
+	RelayOnly bool
 	// NoMDNS neither announces nor looks for peers on the local network.
 	NoMDNS bool
 	// API is the loopback address of the API. Empty means 127.0.0.1 and a free
@@ -54,6 +57,8 @@ type Node struct {
 	api     *api.Server
 	metrics *prometheus.Registry
 	parts   []component
+
+	relayOnly *relayOnly
 
 	closing sync.Once
 	closers []closer // in the order of opening; Close goes backwards
@@ -104,6 +109,9 @@ func (n *Node) Start(ctx context.Context) (err error) {
 		return fmt.Errorf("read contacts: %w", err)
 	}
 
+	n.relayOnly = &relayOnly{relays: bootstrapIDs(n.cfg.Bootstrap)}
+	n.relayOnly.on.Store(n.cfg.RelayOnly)
+
 	// How others reach us. Nothing listens or dials before host.Start.
 	n.host, err = host.New(host.Config{
 		Key:        n.key,
@@ -116,6 +124,8 @@ func (n *Node) Start(ctx context.Context) (err error) {
 		Log:        n.log.With("part", "host"),
 		Saved:      n.book,
 		Known:      n.book.Known,
+		Allow:      n.relayOnly.allow,
+		Hide:       n.relayOnly.on.Load,
 		Registerer: n.metrics,
 	})
 	if err != nil {

@@ -94,5 +94,6 @@ func (n *Node) routes(m *api.Mux) {
 	m.Handle("DELETE /v1/peers/{peer}", n.deletePeer)
 	m.Handle("GET /v1/resolve", n.getResolve)
 	m.Handle("POST /v1/ping", n.postPing)
+	m.Handle("POST /v1/relay-only", n.postRelayOnly)
 	m.Handle("GET /metrics", n.getMetrics)
 }

@@ -63,6 +63,7 @@ signature, 8 timeout.`,
 		peerCommand(c),
 		pingCommand(c),
 		netcheckCommand(c),
+		relayOnlyCommand(c),
 		doctorCommand(c),
 		versionCommand(c),
 		completionCommand(c),
@@ -86,6 +87,7 @@ signature, 8 timeout.`,
 		callCommand(c),
 
 		receiptCommand(c),
+		demoCommand(c),
 	)
 	return root
 }

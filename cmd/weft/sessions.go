@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -127,7 +129,13 @@ func sessionExportCommand(c *cli) *cobra.Command {
 				return err
 			}
 			defer client.Close()
+			if err := client.Get(ctx, sessionPath(args[0]), nil); err != nil {
+				return err // before a file is made
+			}
 			file, err := os.OpenFile(args[1], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if errors.Is(err, fs.ErrExist) {
+				return api.Errorf(api.Conflict, "%s exists", args[1]).Try("give a new name")
+			}
 			if err != nil {
 				return api.From(err)
 			}

@@ -51,7 +51,7 @@ unless --run grants it, and then in a sandbox without network.`,
 		if in.With == "" {
 			return api.Errorf(api.Usage, "--with PEER is missing").Try("weft peer list")
 		}
-		if lasts < 0 || lasts > 0 && lasts < time.Second {
+		if lasts < time.Second && (lasts != 0 || f.Changed("for")) {
 			return api.Errorf(api.Usage, "--for %v: a session lasts a second or more", lasts).Try("give a duration such as 2h")
 		}
 		in.Seconds = int64(lasts / time.Second)

@@ -39,6 +39,7 @@ first line of output is {"event":"ready",...}. The log goes to stderr.`,
 	flags.StringArrayVar(&cfg.Listen, "listen", nil, "multiaddr to listen on, may be repeated (default QUIC and TCP on every interface, free ports)")
 	flags.StringArrayVar(&cfg.Bootstrap, "bootstrap", nil, "multiaddr with /p2p/ID of a peer or relay to stay connected to, may be repeated")
 	flags.BoolVar(&cfg.Relay, "relay", false, "serve as a relay for others")
+	flags.BoolVar(&cfg.RelayOnly, "relay-only", false, "don't let peers learn this machine's address: connect through the relays of --bootstrap only (weft relay-only off changes it)")
 	flags.BoolVar(&cfg.NoMDNS, "no-mdns", false, "don't announce or look for peers on the local network")
 	flags.StringVar(&cfg.API, "api", "", "loopback address of the API (default 127.0.0.1 and a free port)")
 	flags.StringVar(&cfg.Profile, "profile", host.ProfileLaptop, "limits for a laptop, a server or a relay")

@@ -68,6 +68,7 @@ func codex(l *Launch, mcp []string, _ string) error {
 		"-c", prefix+"command="+strconv.Quote(mcp[0]),
 		"-c", prefix+"args=["+strings.Join(args, ",")+"]",
 		"-c", prefix+`default_tools_approval_mode="approve"`,
+		"-c", prefix+"required=true", // wait for the server; without tools the agent has nothing to do
 	)
 	return nil
 }

@@ -28,7 +28,7 @@ func TestConfigure(t *testing.T) {
 		"codex": {
 			argv: []string{"codex", "exec", "x"}, agent: "codex",
 			want: []string{"codex", "-c", `mcp_servers.weft.command="/opt/weft"`, "-c", `mcp_servers.weft.args=["--home","/h o","mcp","abc"]`,
-				"-c", `mcp_servers.weft.default_tools_approval_mode="approve"`, "exec", "x"},
+				"-c", `mcp_servers.weft.default_tools_approval_mode="approve"`, "-c", "mcp_servers.weft.required=true", "exec", "x"},
 		},
 		"gemini": {
 			argv: []string{"gemini", "-p", "x"}, agent: "gemini", want: []string{"gemini", "-p", "x"},

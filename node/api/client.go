@@ -156,6 +156,11 @@ func (c *Client) request(ctx context.Context, method, path string, in any) (*htt
 		}
 		body = bytes.NewReader(raw)
 	}
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "." || part == ".." { // the server would read another path
+			return nil, Errorf(Invalid, "%q is no id and no name", part).Try("weft sessions, weft offers and weft peer list show them")
+		}
+	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.addr+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)

@@ -158,6 +158,9 @@ func (h *Host) advertise(addrs []ma.Multiaddr) []ma.Multiaddr {
 	if len(out) == 0 {
 		out = slices.Clone(addrs)
 	}
+	if h.cfg.Hide != nil && h.cfg.Hide() {
+		out = slices.DeleteFunc(out, func(a ma.Multiaddr) bool { return pathOf(a) != Relay })
+	}
 	if c := h.circuit.Load(); c != nil {
 		out = append(out, *c...)
 	}

@@ -74,6 +74,9 @@ type Config struct {
 	// path to be missing. An inbound connection is asked about by the
 	// address it comes from. Must not block. Default: everything.
 	Allow func(peer identity.PublicKey, addr string, inbound bool) bool
+	// Hide reports whether peers must not learn our direct addresses now: they
+	// are told those through relays only. Must not block. Default: never.
+	Hide func() bool
 	// Protocols is the table of protocols. Default protocols.All().
 	Protocols []protocols.Protocol
 	// Heartbeat is the time between pings of wanted peers. Default 2.5 s.

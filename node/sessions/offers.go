@@ -150,10 +150,15 @@ func (d *Desk) take(ctx context.Context, id string) ([]byte, error) {
 		o, err = offers.Get(tx, id)
 		return err
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, api.Errorf(api.Conflict, "session %s is not waiting for an answer", short(id)).Try("weft session show %s", id)
+	if !errors.Is(err, store.ErrNotFound) {
+		return o.Grant, err
 	}
-	return o.Grant, err
+	s, err := d.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s.free()
+	return nil, api.Errorf(api.Conflict, "session %s is not waiting for an answer", short(id)).Try("weft session show %s", id)
 }
 
 // accept turns an offer into a session; decline does too, and leaves it at
@@ -162,6 +167,13 @@ func (d *Desk) accept(ctx context.Context, id string) (*providing, error) {
 	raw, err := d.take(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	g, _, err := grant.Read(raw)
+	if err != nil {
+		return nil, err
+	}
+	if !d.cfg.Now().Before(g.ExpiresAt()) { // no allowance here: nothing could be done in it
+		return nil, api.Errorf(api.Conflict, "the offer has expired").WithCode("expired").Try("ask the requester to share again")
 	}
 	s, err := provider.Accept(ctx, d.providerConfig(), raw)
 	if errors.Is(err, grant.ErrExpired) {

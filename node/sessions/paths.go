@@ -72,8 +72,7 @@ func (d *Desk) carry(p *providing) error {
 	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
 	d.setProvidedPath(p, path)
-	done := make(chan error, 1)
-	d.wg.Go(func() { done <- p.Channel().Dial(ctx, st) })
+	done := d.attach(ctx, p, st)
 	for {
 		select {
 		case err := <-done:
@@ -94,22 +93,28 @@ func (d *Desk) carry(p *providing) error {
 			continue
 		}
 		// The old stream drains while the new one carries what is sent.
-		old := st
+		old, drained := st, done
 		st, path = next, nextPath
-		finished := done
-		done = make(chan error, 1)
-		attach := done
 		d.setProvidedPath(p, path)
-		d.wg.Go(func() { attach <- p.Channel().Dial(ctx, next) })
+		done = d.attach(ctx, p, st)
 		d.wg.Go(func() {
+			t := time.NewTimer(overlap)
+			defer t.Stop()
 			select {
-			case <-finished:
-			case <-time.After(overlap):
+			case <-drained:
+			case <-ctx.Done():
+			case <-t.C:
 				old.Reset()
-				<-finished
 			}
 		})
 	}
+}
+
+// attach runs the session over a stream and says when and why that ended.
+func (d *Desk) attach(ctx context.Context, p *providing, st host.Stream) <-chan error {
+	done := make(chan error, 1)
+	d.wg.Go(func() { done <- p.Channel().Dial(ctx, st) })
+	return done
 }
 
 // better is the best path to a peer now.

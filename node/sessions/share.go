@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/weftmesh/weft/node/api"
+	"github.com/weftmesh/weft/protocols/identity"
 	"github.com/weftmesh/weft/workspace"
 	"github.com/weftmesh/weft/workspace/command"
+	"github.com/weftmesh/weft/workspace/files"
 	"github.com/weftmesh/weft/workspace/grant"
 	"github.com/weftmesh/weft/workspace/requester"
 )
@@ -54,6 +56,9 @@ func (d *Desk) share(ctx context.Context, in ShareRequest) (*requester.Session, 
 	if with == d.cfg.Key.Public() {
 		return nil, api.Errorf(api.Invalid, "that is this node itself").Try("give the other peer (weft peer list)")
 	}
+	if err := d.meet(ctx, with); err != nil {
+		return nil, err
+	}
 	now := d.cfg.Now()
 	g := grant.Grant{
 		V: grant.Version, Session: grant.NewSession(), Requester: d.cfg.Key.Public(), Provider: with,
@@ -87,10 +92,29 @@ func (d *Desk) share(ctx context.Context, in ShareRequest) (*requester.Session, 
 		if errors.As(err, &refusal) {
 			return nil, api.Errorf(api.Denied, "%s", refusal.Hint).WithCode(string(refusal.Code)).Try("weft doctor")
 		}
+		if errors.Is(err, files.ErrPattern) {
+			return nil, api.Errorf(api.Invalid, "%v", err).Try("weft share --help")
+		}
 		return nil, err
 	}
 	d.request(s)
 	return s, nil
+}
+
+// meetPatience bounds the wait for a peer that the person never added.
+const meetPatience = 10 * time.Second
+
+// meet makes sure that a stranger exists and can be reached before anything is
+// granted: an offer to a contact waits until they are there, one to a mistyped
+// id would wait for ever.
+func (d *Desk) meet(ctx context.Context, p identity.PublicKey) error {
+	if d.cfg.Known(p) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, meetPatience)
+	defer cancel()
+	_, _, err := d.cfg.Host.Ping(ctx, p)
+	return err
 }
 
 func or(v, def int64) int64 {

@@ -226,7 +226,7 @@ func (h Cosign) check(int) error {
 }
 
 // isState is the closed set of session states.
-func isState(s string) bool { return oneOf(s, "open", "paused", "killed", "expired", "closed") }
+func isState(s string) bool { return oneOf(s, "open", "paused", "killed", "expired", "closed", "aborted") }
 
 func (h State) check(int) error {
 	switch {

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -8,6 +9,9 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/text/unicode/norm"
 )
+
+// ErrPattern is wrapped when an include or exclude glob of a root is malformed.
+var ErrPattern = errors.New("bad pattern")
 
 // checkGlob bounds what a pattern can cost. Braces multiply, since each
 // alternative is tried with the rest of the pattern; stars only add.
@@ -20,7 +24,7 @@ func checkGlob(p string) error {
 	case strings.HasPrefix(p, "/"):
 		return fmt.Errorf("pattern starts with a slash; patterns are relative, as in **/*.go")
 	case !doublestar.ValidatePattern(p):
-		return fmt.Errorf("bad pattern; write it like **/*.go or src/{a,b}/*.ts")
+		return fmt.Errorf("%w; write it like **/*.go or src/{a,b}/*.ts", ErrPattern)
 	}
 	ways, stars := 1, strings.Count(p, "**")
 	for rest := p; ; {

@@ -36,6 +36,7 @@ type pending struct {
 	err      error
 	progress func(n uint64, text string)
 	open     opening
+	msg      session.Message // as sent; to ask again after the requester restarted
 }
 
 // callRoundTrip is how much longer than a call's own deadline this side
@@ -120,6 +121,9 @@ func (s *Session) sendCall(ctx context.Context, id, name string, args, content [
 		return fmt.Errorf("this call can't be sent: %w", err)
 	}
 	m = session.Sign(s.cfg.Key, s.id, m)
+	s.mu.Lock()
+	p.msg = m
+	s.mu.Unlock()
 	p.open = opening{Path: pathOf(name, args, content), Args: sumHex(args), Request: workspace.CallDigest(m.Header, m.Body, m.Sig)}
 	if err := s.ch.Send(ctx, m); err != nil {
 		return fmt.Errorf("send a call: %w", err)
@@ -140,6 +144,23 @@ func (s *Session) nextSeq() (uint64, error) {
 		}
 	}
 	return seq, nil
+}
+
+// askAgain sends every call in flight once more, after the requester
+// restarted: an answer that was durable and not yet delivered is sent again,
+// a call that never arrived runs now, and none runs twice.
+func (s *Session) askAgain() {
+	s.mu.Lock()
+	var again []session.Message
+	for _, p := range s.pending {
+		if p.msg.Kind != 0 {
+			again = append(again, p.msg)
+		}
+	}
+	s.mu.Unlock()
+	for _, m := range again {
+		s.queue(m, nil)
+	}
 }
 
 // failAll ends every call in flight.

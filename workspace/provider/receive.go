@@ -80,6 +80,7 @@ func (s *Session) welcomed(m session.Message) error {
 		}
 	}
 	s.joined()
+	s.wg.Go(s.askAgain)
 	return nil
 }
 

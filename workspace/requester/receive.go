@@ -93,10 +93,7 @@ func (s *Session) admit(d *session.Delivery) error {
 	}
 	digest := workspace.CallDigest(d.Header, d.Body, d.Sig)
 	s.mu.Lock()
-	fresh := c.Seq > s.lastSeq
-	if fresh {
-		s.lastSeq = c.Seq
-	}
+	fresh := s.numbers.take(c.Seq)
 	s.mu.Unlock()
 	s.wg.Go(func() { s.handle(d, c, digest, fresh) })
 	return nil

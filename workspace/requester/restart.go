@@ -9,11 +9,11 @@ import (
 	"github.com/weftmesh/weft/workspace/tool"
 )
 
-// readCalls finds the highest call number that was used.
+// readCalls finds which call numbers were used.
 func (s *Session) readCalls() error {
 	return s.cfg.DB.View(func(tx *store.Tx) error {
 		return calls.Each(tx, s.id+"/", func(_ string, st callState) error {
-			s.lastSeq = max(s.lastSeq, st.Seq)
+			s.numbers.take(st.Seq)
 			return nil
 		})
 	})

@@ -71,7 +71,7 @@ type Session struct {
 	inflight int           // calls between admission and answer
 	sealed   bool          // the log takes no more calls
 	idle     chan struct{} // closed when the last call in flight is answered
-	lastSeq  uint64
+	numbers  window
 	lastNote uint64    // log size of the last checkpoint that was sent
 	noteAt   time.Time // when it was sent
 	over     chan struct{}
