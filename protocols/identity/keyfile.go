@@ -137,7 +137,13 @@ func create(path string, k *Key) (err error) {
 	if err := errors.Join(os.Link(tmp, path), os.Remove(tmp)); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	if err := syncDir(dir); err != nil {
+		return err
+	}
+	// The folder may be new too. If its own parent can't be opened, the file
+	// system is not ours to sync; the key is there all the same.
+	_ = syncDir(filepath.Dir(dir))
+	return nil
 }
 
 func writeSynced(path string, raw []byte) error {

@@ -57,11 +57,7 @@ func Export(w io.Writer, log *sessionlog.Log) error {
 // as Verify does, every record and the order of all, that they hash to the
 // receipt's root, and every number of the receipt, counted again.
 func VerifyExport(export io.Reader, rawReceipt []byte) (Verdict, error) {
-	v, err := Verify(rawReceipt)
-	if err != nil {
-		return Verdict{}, err
-	}
-	r, _, err := Open(rawReceipt)
+	r, v, err := verify(rawReceipt)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -123,11 +119,7 @@ func readLine(b *bufio.Reader) ([]byte, error) {
 // VerifyLog checks the leaves of a log against a receipt, as VerifyExport does
 // for a file.
 func VerifyLog(leaves [][]byte, rawReceipt []byte) (Verdict, error) {
-	v, err := Verify(rawReceipt)
-	if err != nil {
-		return Verdict{}, err
-	}
-	r, _, err := Open(rawReceipt)
+	r, v, err := verify(rawReceipt)
 	if err != nil {
 		return Verdict{}, err
 	}

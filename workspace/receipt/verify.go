@@ -43,9 +43,14 @@ type Verdict struct {
 // the receipt is intact and consistent and whose it is; whether those are the
 // parties one knows is for the caller to compare.
 func Verify(raw []byte) (Verdict, error) {
+	_, v, err := verify(raw)
+	return v, err
+}
+
+func verify(raw []byte) (Receipt, Verdict, error) {
 	r, c, doc, err := open(raw)
 	if err != nil {
-		return Verdict{}, err
+		return Receipt{}, Verdict{}, err
 	}
 	digest := doc.Digest()
 	v := Verdict{
@@ -56,5 +61,5 @@ func Verify(raw []byte) (Verdict, error) {
 		Digest: hex.EncodeToString(digest[:]),
 	}
 	v.Cosigned = v.ProviderSigned && v.LogCosigned
-	return v, nil
+	return r, v, nil
 }

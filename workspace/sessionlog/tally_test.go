@@ -36,7 +36,7 @@ func TestOrder(t *testing.T) {
 		"allowed after denied":          {[]Record{opened(), denied("c", "glob", "rate_limited"), call("c", "glob")}, true},
 		"call before opened":            {[]Record{call("c", "glob")}, false},
 		"opened twice":                  {[]Record{opened(), opened()}, false},
-		"call runs twice":         {[]Record{opened(), call("c", "glob"), call("c", "glob")}, false},
+		"call runs twice":               {[]Record{opened(), call("c", "glob"), call("c", "glob")}, false},
 		"call runs again after result":  {[]Record{opened(), call("c", "glob"), result("c", "glob", OK), call("c", "glob")}, false},
 		"id reused by another tool":     {[]Record{opened(), call("c", "glob"), result("c", "glob", OK), call("c", "grep")}, false},
 		"result without call":           {[]Record{opened(), result("c", "glob", OK)}, false},
