@@ -57,7 +57,7 @@ func TestInNamespace(t *testing.T) {
 	if os.Getenv(nsEnv) == "" {
 		t.Skip("run by TestMulticast")
 	}
-	alone := New(Config{Self: key(t, 9), Addrs: func() []string { return nil }})
+	alone := New(Config{Self: key(t, 9), Addrs: func() []string { return []string{"/ip4/127.0.0.1/tcp/9"} }})
 	if err := alone.Start(context.Background()); err == nil {
 		t.Error("started without an interface")
 	}
@@ -122,9 +122,8 @@ func TestInNamespace(t *testing.T) {
 	t.Logf("new address known after %v", time.Since(begin))
 
 	// A service that could not start before finds the network by Refresh.
-	alone.cfg.Addrs = func() []string { return []string{"/ip4/127.0.0.1/tcp/9"} }
 	alone.Refresh()
-	next(key(t, 9))
+	eventually(t, "who started without a network is found", func() bool { return listed(b, key(t, 9)) })
 
 	a.Close()
 	eventually(t, "a peer that said goodbye is listed no more", func() bool { return !listed(b, key(t, 1)) })

@@ -45,7 +45,8 @@ type Host struct {
 	tasks sync.WaitGroup // everything started by spawn
 
 	upgrades  chan struct{} // semaphore of direct-dial attempts
-	punchSeen atomic.Bool   // the hole puncher was ready at the last look
+	direct    directDials
+	punchSeen atomic.Bool // the hole puncher was ready at the last look
 
 	mu       sync.Mutex // guards below; never held across I/O or a libp2p call
 	started  bool
@@ -159,6 +160,7 @@ func (h *Host) Close() error {
 	l := h.lan
 	h.mu.Unlock()
 	h.end()
+	h.direct.stop()
 	var errs []error
 	if l != nil {
 		errs = append(errs, l.Close())

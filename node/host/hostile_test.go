@@ -392,6 +392,30 @@ func (r *recordTrap) Handle(_ context.Context, rec slog.Record) error {
 func (r *recordTrap) WithAttrs([]slog.Attr) slog.Handler { return r }
 func (r *recordTrap) WithGroup(string) slog.Handler      { return r }
 
+// TestCloseDuringDirectDials: libp2p's swarm panics when a direct dial meets
+// its Close; ours must keep them apart, and stay quick.
+func TestCloseDuringDirectDials(t *testing.T) {
+	for range 5 {
+		_, a, b, _ := apart(t, Config{Known: func(identity.PublicKey) bool { return true }})
+		say(t, a, b.PeerID(), echo, "relayed")
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for a.dialDirect(context.Background(), b.id) != ErrClosed {
+				}
+			})
+		}
+		begin := time.Now()
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(begin); d > 3*time.Second {
+			t.Errorf("close took %v", d)
+		}
+		wg.Wait()
+	}
+}
+
 // TestCloseEndsHandlers: a handler that waits for its peer ends with the host.
 func TestCloseEndsHandlers(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -146,6 +147,60 @@ func (h *Host) dial(ctx context.Context, p peer.ID) error {
 
 // dialDirect tries to add a direct connection to a relayed one.
 func (h *Host) dialDirect(ctx context.Context, p peer.ID) error {
+	if !h.direct.begin() {
+		return ErrClosed
+	}
+	defer h.direct.end()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.life, cancel)() // Close waits for us
 	h.p2p.Peerstore().AddAddrs(p, h.hints(p), peerstore.TempAddrTTL)
 	return h.p2p.Connect(network.WithForceDirectDial(ctx, "upgrade"), peer.AddrInfo{ID: p})
+}
+
+// directDials keeps Close apart from dials that must be direct: go-libp2p
+// v0.52's swarm dereferences nil when such a dial picks its addresses while
+// the swarm closes (swarm_dial.go, nonProxyAddr), which ends the process.
+type directDials struct {
+	mu      sync.Mutex // guards below
+	closed  bool
+	running int
+	last    time.Time // when one ended
+	idle    chan struct{}
+}
+
+// dialGrace is far longer than an abandoned dial takes to pick its addresses.
+const dialGrace = 50 * time.Millisecond
+
+func (d *directDials) begin() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return false
+	}
+	d.running++
+	return true
+}
+
+func (d *directDials) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running--
+	d.last = time.Now()
+	if d.closed && d.running == 0 {
+		close(d.idle)
+	}
+}
+
+// stop refuses further dials and waits for those that run, whose contexts
+// have ended, and for what libp2p still does for them.
+func (d *directDials) stop() {
+	d.mu.Lock()
+	d.closed, d.idle = true, make(chan struct{})
+	if d.running == 0 {
+		close(d.idle)
+	}
+	d.mu.Unlock()
+	<-d.idle
+	time.Sleep(dialGrace - time.Since(d.last))
 }
