@@ -48,7 +48,7 @@ func toolEnv(cache string, net bool, modules string) []string {
 		"GOCACHE=" + cache + "/go-build", "GOPATH=" + cache + "/gopath", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOENV=off",
 		"GOFLAGS=-buildvcs=false",
 		"npm_config_cache=" + cache + "/npm", "npm_config_update_notifier=false", "npm_config_audit=false", "npm_config_fund=false",
-		"npm_config_userconfig=/dev/null", "npm_config_globalconfig=/dev/null", "npm_config_prefix=" + cache + "/npm-prefix",
+		"npm_config_prefix=" + cache + "/npm-prefix",
 		"PYTHONDONTWRITEBYTECODE=1", "PYTHONNOUSERSITE=1", "PIP_CONFIG_FILE=/dev/null", "PIP_DISABLE_PIP_VERSION_CHECK=1",
 		"CARGO_HOME=" + cache + "/cargo", "CARGO_TARGET_DIR=" + cache + "/cargo-target", "CARGO_TERM_COLOR=never",
 	}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -67,6 +68,8 @@ func (j *job) finish(p process, out *os.File, pumped <-chan struct{}) {
 		if res.Signal == "" {
 			res.Signal = "KILL"
 		}
+	} else if errors.Is(err, errNotRun) {
+		res.Exit = 127 // as a shell says: the output has bubblewrap's reason why it can't be executed
 	} else if err != nil {
 		j.runner.cfg.Log.Warn("command ended without a status", "job", j.id, "err", err)
 		res.State, res.Reason, res.Exit = Killed, reasonSandbox, 0
