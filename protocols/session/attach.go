@@ -13,6 +13,7 @@ import (
 type attachment struct {
 	st     Stream
 	number uint64        // order of the handshakes
+	every  time.Duration // silence before a ping
 	wake   chan struct{} // capacity one; the writer has something to look at
 	done   chan struct{}
 
@@ -61,7 +62,7 @@ func (a *attachment) end(cause error, stop func() error) {
 // (don't try again), ErrSilent, ErrReplaced, ErrBusy, ctx's and the stream's
 // own (try the next stream).
 func (c *Channel) Dial(ctx context.Context, st Stream) error {
-	a, err := c.enter(st)
+	a, err := c.enter(st, pingEvery)
 	if err != nil {
 		st.Reset()
 		return fmt.Errorf("dial session: %w", err)
@@ -83,7 +84,7 @@ func (c *Channel) Dial(ctx context.Context, st Stream) error {
 // is not for this channel, or comes when it can't be served, is refused on the
 // wire and returned as ErrMismatch, ErrStale, ErrBusy or ErrClosed.
 func (c *Channel) Answer(ctx context.Context, st Stream, h *Hello) error {
-	a, err := c.enter(st)
+	a, err := c.enter(st, pingEvery+pingLag)
 	if err != nil {
 		c.refuse(st, h, err)
 		return fmt.Errorf("answer session: %w", err)
@@ -146,7 +147,7 @@ func (c *Channel) run(ctx context.Context, a *attachment, shake func() (*opener,
 }
 
 // enter registers a handshake.
-func (c *Channel) enter(st Stream) (*attachment, error) {
+func (c *Channel) enter(st Stream, every time.Duration) (*attachment, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -158,7 +159,7 @@ func (c *Channel) enter(st Stream) (*attachment, error) {
 		return nil, ErrBusy
 	}
 	c.started++
-	a := &attachment{st: st, number: c.started, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	a := &attachment{st: st, number: c.started, every: every, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	c.live = append(c.live, a)
 	c.wg.Add(1)
 	return a, nil
@@ -256,7 +257,7 @@ func (c *Channel) begin(a *attachment, e established, out, in [32]byte) (*opener
 		c.tell(true)
 	}
 	if a.ready {
-		c.activate(a)
+		c.prefer(a)
 	}
 	return newOpener(a.st, in), nil
 }
@@ -269,6 +270,14 @@ func (c *Channel) serving() (n int) {
 		}
 	}
 	return n
+}
+
+// prefer lets a carry what is sent, unless a newer attachment does: handshakes
+// may end in another order than they began. c.mu is held.
+func (c *Channel) prefer(a *attachment) {
+	if c.active == nil || c.active.number < a.number {
+		c.activate(a)
+	}
 }
 
 // activate makes a the attachment that sends. Everything that isn't known to
@@ -294,11 +303,13 @@ func (c *Channel) leave(a *attachment) {
 	c.attached = slices.DeleteFunc(c.attached, func(o *attachment) bool { return o == a })
 	if c.active == a {
 		c.active = nil
-		for _, o := range slices.Backward(c.attached) {
-			if o.ready && !o.over && o.pairing == c.pairing {
-				c.activate(o)
-				break
+		for _, o := range c.attached {
+			if o.ready && !o.over && o.pairing == c.pairing && (c.active == nil || c.active.number < o.number) {
+				c.active = o
 			}
+		}
+		if c.active != nil {
+			c.activate(c.active)
 		}
 	}
 	if had > 0 && len(c.attached) == 0 && !c.isClosed {

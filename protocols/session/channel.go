@@ -135,176 +135,6 @@ func New(cfg Config) *Channel {
 	return c
 }
 
-// Send queues m and returns; the channel delivers it once to the peer's life
-// that is or will be attached, and again to a later life of the peer unless it
-// was acknowledged. Send waits for room until ctx ends. The slices of m must
-// not change afterwards.
-func (c *Channel) Send(ctx context.Context, m Message) error {
-	if c.bad != nil {
-		return c.bad
-	}
-	if err := m.check(); err != nil {
-		return fmt.Errorf("send %s: %w", m.Kind, err)
-	}
-	if m.Lane >= lanes {
-		return fmt.Errorf("send %s: %w: lane %d", m.Kind, ErrMalformed, m.Lane)
-	}
-	if c.cfg.Role != 0 && m.Kind.From() != c.cfg.Role {
-		return fmt.Errorf("send %s: %w: the other side sends it", m.Kind, ErrMismatch)
-	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("send %s: %w", m.Kind, err)
-	}
-	o := &outgoing{msg: m, prefix: m.prefix(), size: m.size()}
-	for {
-		c.mu.Lock()
-		if c.isClosed {
-			c.mu.Unlock()
-			return fmt.Errorf("send %s: %w", m.Kind, ErrClosed)
-		}
-		l := &c.out[m.Lane]
-		if l.span() < maxSpan && hasRoom(c.queued, o.size, c.cfg.MaxQueued) {
-			l.q = append(l.q, o)
-			c.queued += o.size
-			c.wake()
-			c.mu.Unlock()
-			return nil
-		}
-		room := c.waitRoom()
-		c.mu.Unlock()
-		select {
-		case <-room:
-		case <-c.closed:
-		case <-ctx.Done():
-			return fmt.Errorf("send %s: no room for %d bytes: %w", m.Kind, o.size, ctx.Err())
-		}
-	}
-}
-
-// Drain waits until the peer has acknowledged everything that was sent.
-func (c *Channel) Drain(ctx context.Context) error {
-	for {
-		c.mu.Lock()
-		if c.isClosed {
-			c.mu.Unlock()
-			return fmt.Errorf("drain: %w", ErrClosed)
-		}
-		if c.queued == 0 {
-			c.mu.Unlock()
-			return nil
-		}
-		room, left := c.waitRoom(), c.queued
-		c.mu.Unlock()
-		select {
-		case <-room:
-		case <-c.closed:
-		case <-ctx.Done():
-			return fmt.Errorf("drain: %d bytes not acknowledged: %w", left, ctx.Err())
-		}
-	}
-}
-
-// waitRoom returns a channel that closes when queued shrinks. c.mu is held.
-func (c *Channel) waitRoom() chan struct{} {
-	if c.room == nil {
-		c.room = make(chan struct{})
-	}
-	return c.room
-}
-
-// freed takes acknowledged bytes out of queued. c.mu is held.
-func (c *Channel) freed(n int) {
-	c.queued -= n
-	if n > 0 && c.room != nil {
-		close(c.room)
-		c.room = nil
-	}
-}
-
-// Delivery is a received message. Until Done, the peer keeps its copy.
-type Delivery struct {
-	Message
-	c       *Channel
-	pairing uint64
-	seq     uint64
-	size    int
-	done    bool // guarded by c.mu
-}
-
-// Done says that the message needn't come again: its effect is durable here.
-// Calling it late holds a part of the window and nothing else; calling it
-// twice, or after the peer restarted, is harmless.
-func (d *Delivery) Done() {
-	c := d.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if d.done || d.pairing != c.pairing || c.isClosed {
-		return
-	}
-	d.done = true
-	c.held -= d.size
-	c.in[d.Lane].finish(d.seq)
-	c.ackBytes += d.size
-	c.ackCount++
-	switch {
-	case c.ackDue:
-	case c.ackBytes >= ackSoonBytes || c.ackCount >= ackSoonCount:
-		c.ackDue = true
-		c.wake()
-	case !c.ackArmed:
-		c.ackArmed = true
-		c.ackTimer.Reset(ackDelay)
-	}
-}
-
-// ackNow is called by ackTimer.
-func (c *Channel) ackNow() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ackArmed = false
-	if c.ackCount > 0 && !c.isClosed {
-		c.ackDue = true
-		c.wake()
-	}
-}
-
-// Receive returns the next message: in the order of Send within a lane, each
-// once for each life of the sender. Its errors are ErrClosed and ctx's.
-func (c *Channel) Receive(ctx context.Context) (*Delivery, error) {
-	for {
-		c.mu.Lock()
-		if c.isClosed {
-			c.mu.Unlock()
-			return nil, fmt.Errorf("receive: %w", ErrClosed)
-		}
-		if len(c.inbox) > 0 {
-			d := c.inbox[0]
-			c.inbox[0] = nil
-			c.inbox = c.inbox[1:]
-			if len(c.inbox) > 0 {
-				signal(c.arrived)
-			}
-			c.mu.Unlock()
-			return d, nil
-		}
-		c.mu.Unlock()
-		select {
-		case <-c.arrived:
-		case <-c.closed:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("receive: %w", ctx.Err())
-		}
-	}
-}
-
-// signal leaves a token in a channel of capacity one.
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
 // State is a snapshot.
 func (c *Channel) State() Status {
 	c.mu.Lock()
@@ -313,7 +143,11 @@ func (c *Channel) State() Status {
 	s.Attached, s.Attachments = len(c.attached) > 0, len(c.attached)
 	s.Queued, s.Held = c.queued, c.held
 	for l := range c.out {
-		s.Messages += c.out[l].span()
+		for _, o := range c.out[l].q {
+			if !o.acked {
+				s.Messages++
+			}
+		}
 	}
 	return s
 }

@@ -147,7 +147,7 @@
 //	                      of at most 64 KiB, so late Done of bulk stops no State
 //	acknowledgement       within 20 ms of Done, at once after 1 MiB or 256
 //	                      messages, else with the next data
-//	ping                  after 5 s without a frame
+//	ping                  after 5 s without a frame; 6 s on the answering side
 //	dead                  after 15 s without a frame or without the pong; a write
 //	                      that blocks for 10 to 15 s
 //	last words            250 ms at Close
@@ -157,8 +157,8 @@
 // sender applies the same rule in Send. A hostile peer can therefore make a
 // channel use about 16 MiB and at most 12 streams.
 //
-// Liveness: a side that heard nothing for 5 s asks; the answer restarts both
-// clocks, so an idle path costs about two small frames every 5 s.
+// Liveness: a side that heard nothing for its time asks; question and answer
+// restart both clocks, so an idle path costs two small frames every 5 s.
 //
 // # Messages
 //

@@ -216,6 +216,21 @@ func TestGrammar(t *testing.T) {
 	}
 }
 
+// TestSplit: arguments end where content begins, and an append to one does not
+// reach the other.
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	body := []byte(`{"path":"a/b"}` + "content")
+	args, content := Call{ArgsLen: 14}.Split(body)
+	if string(args) != `{"path":"a/b"}` || string(content) != "content" {
+		t.Errorf("got %q and %q", args, content)
+	}
+	_ = append(args, 'X')
+	if string(content) != "content" {
+		t.Error("the parts share room")
+	}
+}
+
 // TestRecordsAreVerbatim: a leaf's hash is over its bytes, so they must come as
 // they went.
 func TestRecordsAreVerbatim(t *testing.T) {

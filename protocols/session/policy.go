@@ -13,6 +13,9 @@ const (
 	handshakeTimeout = 10 * time.Second
 	// pingEvery is how long a path may be silent before it is asked.
 	pingEvery = 5 * time.Second
+	// pingLag makes the answering side ask later. With the same clock on both
+	// sides each would ask just as the other's question arrives, for ever.
+	pingLag = time.Second
 	// deadAfter is three pings: one may be lost in a dying path, one be late.
 	deadAfter = 3 * pingEvery
 	// ackDelay lets an acknowledgement ride on the answer, which usually
@@ -117,8 +120,9 @@ func pairWith(boot, current Boot, retired []Boot, started, since uint64) pairing
 
 // pulse decides about liveness: whether to ping now, whether the peer counts
 // as dead, and when to look again. heard is when the last frame came, pinged
-// when the last unanswered ping left (zero when none is).
-func pulse(now, heard, pinged time.Time) (ping, dead bool, wait time.Duration) {
+// when the last unanswered ping left (zero when none is), and every is how long
+// the path may be silent.
+func pulse(now, heard, pinged time.Time, every time.Duration) (ping, dead bool, wait time.Duration) {
 	quiet := now.Sub(heard)
 	unanswered := time.Duration(0)
 	if !pinged.IsZero() {
@@ -128,9 +132,9 @@ func pulse(now, heard, pinged time.Time) (ping, dead bool, wait time.Duration) {
 	case quiet >= deadAfter || unanswered >= deadAfter:
 		return false, true, 0
 	case !pinged.IsZero():
-		return false, false, min(deadAfter-quiet, deadAfter-unanswered)
-	case quiet >= pingEvery:
-		return true, false, deadAfter - quiet
+		return false, false, min(deadAfter-quiet, deadAfter-unanswered, every)
+	case quiet >= every:
+		return true, false, min(deadAfter-quiet, every) // the answer may come at once
 	}
-	return false, false, pingEvery - quiet
+	return false, false, every - quiet
 }

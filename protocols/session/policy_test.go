@@ -97,13 +97,14 @@ func TestPulse(t *testing.T) {
 	}{
 		{"just heard", now, time.Time{}, false, false, pingEvery},
 		{"quiet for a while", ago(2 * time.Second), time.Time{}, false, false, 3 * time.Second},
-		{"time to ask", ago(pingEvery), time.Time{}, true, false, deadAfter - pingEvery},
-		{"asked, waiting", ago(8 * time.Second), ago(3 * time.Second), false, false, 7 * time.Second},
+		{"time to ask", ago(pingEvery), time.Time{}, true, false, pingEvery},
+		{"asked, waiting", ago(8 * time.Second), ago(3 * time.Second), false, false, pingEvery},
+		{"asked, almost dead", ago(13 * time.Second), ago(8 * time.Second), false, false, 2 * time.Second},
 		{"silent", ago(deadAfter), ago(10 * time.Second), false, true, 0},
 		{"it talks but never answers", now, ago(deadAfter), false, true, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			ping, dead, wait := pulse(now, tt.heard, tt.pinged)
+			ping, dead, wait := pulse(now, tt.heard, tt.pinged, pingEvery)
 			if ping != tt.ping || dead != tt.dead || wait != tt.wait {
 				t.Errorf("got %v %v %v, want %v %v %v", ping, dead, wait, tt.ping, tt.dead, tt.wait)
 			}

@@ -90,10 +90,7 @@ func (c *Channel) takeResume(a *attachment, it *item) error {
 	}
 	if !a.ready {
 		a.ready = true
-		// An attachment made later may be ready already; it stays.
-		if c.active == nil || c.active.number < a.number || c.active.pairing != c.pairing {
-			c.activate(a)
-		}
+		c.prefer(a)
 	}
 	return nil
 }
@@ -215,7 +212,7 @@ func (c *Channel) fill(a *attachment, p []byte, timer *time.Timer) (frame []byte
 		return c.counted(p), false, nil
 	}
 	now := time.Now()
-	ping, dead, wait := pulse(now, a.heard, a.pinged)
+	ping, dead, wait := pulse(now, a.heard, a.pinged, a.every)
 	if dead {
 		return nil, false, fmt.Errorf("%w: nothing for %s", ErrSilent, deadAfter)
 	}
