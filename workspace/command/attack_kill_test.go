@@ -1,3 +1,5 @@
+//go:build linux
+
 package command
 
 import (
@@ -54,17 +56,6 @@ func (b *box) still(names ...string) {
 			b.t.Errorf("%s is still written after the kill (%d, then %d bytes)", n, before[n], now)
 		}
 	}
-}
-
-// start runs a plan that must still be running at the yield.
-func (b *box) start(q Request) Result {
-	b.t.Helper()
-	q.Yield = minYield
-	res := b.run(q)
-	if res.State != Running || res.Job == "" {
-		b.t.Fatalf("got %s\n%s", res.Header(), res.Output)
-	}
-	return res
 }
 
 // Cases 59 and 62: nothing survives, whatever it does, and it takes less than
@@ -277,6 +268,30 @@ func TestCancel(t *testing.T) {
 		t.Errorf("%v %s", err, res.Header())
 	}
 	b.still("alive")
+}
+
+// A stop that comes while a command is being prepared takes effect at once.
+func TestKillBeforeStart(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, nil)
+	asked := make(chan struct{})
+	b.Runner.cfg.Denied = func(ctx context.Context) ([]DeniedPath, error) {
+		close(asked)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.Run(context.Background(), Request{Plan: script("true"), Root: "app"})
+		ended <- err
+	}()
+	<-asked
+	if err := b.KillAll(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "DENIED killed") {
+		t.Errorf("got %v", err)
+	}
 }
 
 // Close ends everything, and nothing starts after it.

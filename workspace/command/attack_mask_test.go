@@ -1,3 +1,5 @@
+//go:build linux
+
 package command
 
 import (
@@ -13,8 +15,6 @@ import (
 
 	"github.com/weftmesh/weft/workspace/redact"
 )
-
-const hunter = "hunter2-Correct9"
 
 // denyEnv denies names as a denylist would: what exists when asked.
 func denyEnv(dir *string) func(*Config) {

@@ -173,3 +173,17 @@ func until(t testing.TB, what string, ok func() bool) {
 		<-tick.C
 	}
 }
+
+// hunter is the known secret of the tests.
+const hunter = "hunter2-Correct9"
+
+// start runs a plan that must still be running at the yield.
+func (b *box) start(q Request) Result {
+	b.t.Helper()
+	q.Yield = minYield
+	res := b.run(q)
+	if res.State != Running || res.Job == "" {
+		b.t.Fatalf("got %s\n%s", res.Header(), res.Output)
+	}
+	return res
+}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -29,6 +30,10 @@ type job struct {
 	dead chan struct{} // closed when no process is left, or none ever was
 	done chan struct{} // closed when the result is final
 
+	abort    context.CancelFunc // ends what is done before the start
+	telling  sync.Mutex         // held while progress is called, so that quiet waits for it
+	progress func([]byte)       // guarded by telling
+
 	mu       sync.Mutex // guards below
 	proc     process    // nil until started
 	killed   string     // why we kill it, "" if we don't
@@ -36,8 +41,7 @@ type job struct {
 	size     int64      // of log
 	redacted int
 	more     chan struct{} // closed and replaced when log grows
-	progress func([]byte)
-	final    Result // set before done is closed
+	final    Result        // set before done is closed
 }
 
 // newID is the random part of a job's handle.
@@ -51,7 +55,7 @@ func newID() string {
 const keptJobs = 64
 
 // admit reserves one of the slots.
-func (r *Runner) admit(q *Request) (*job, error) {
+func (r *Runner) admit(q *Request, abort context.CancelFunc) (*job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -69,7 +73,7 @@ func (r *Runner) admit(q *Request) (*job, error) {
 		return nil, refusal
 	}
 	r.evict()
-	j := &job{id: "job-" + newID(), runner: r, started: time.Now(), progress: q.Progress, sandbox: "none",
+	j := &job{id: "job-" + newID(), runner: r, started: time.Now(), progress: q.Progress, sandbox: "none", abort: abort,
 		dead: make(chan struct{}), done: make(chan struct{}), more: make(chan struct{})}
 	var err error
 	if j.log, err = os.OpenFile(filepath.Join(r.cfg.StateDir, "jobs", j.id+".log"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
@@ -137,13 +141,24 @@ func (j *job) stop(reason string) {
 	}
 	p := j.proc
 	j.mu.Unlock()
+	j.abort()
 	if p != nil {
 		p.kill()
 	}
 }
 
+// stopped reports whether the job is to be killed.
+func (j *job) stopped() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.killed != ""
+}
+
 // begin starts the process and the goroutines.
 func (r *Runner) begin(j *job, q *Request, l launch, m *mounts) error {
+	if j.stopped() {
+		return errNotRun
+	}
 	out, in, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("pipe for output: %w", err)
@@ -157,15 +172,7 @@ func (r *Runner) begin(j *job, q *Request, l launch, m *mounts) error {
 			return fmt.Errorf("pipe for input: %w", err)
 		}
 	}
-	j.mu.Lock()
-	late := j.killed != ""
-	j.mu.Unlock()
-	var p process
-	if late {
-		err = workspace.Refuse(workspace.Killed, "the session was stopped before the command started")
-	} else {
-		p, err = r.open(l, m)
-	}
+	p, err := r.open(l, m)
 	in.Close()
 	if l.stdin != nil {
 		l.stdin.Close()
@@ -185,7 +192,7 @@ func (r *Runner) begin(j *job, q *Request, l launch, m *mounts) error {
 	}
 	j.mu.Lock()
 	j.proc = p
-	late = j.killed != ""
+	late := j.killed != ""
 	j.mu.Unlock()
 	if late {
 		p.kill()
@@ -249,21 +256,22 @@ func (j *job) store(p []byte, redacted int) {
 	j.redacted = redacted
 	close(j.more)
 	j.more = make(chan struct{})
-	progress := j.progress
 	j.mu.Unlock()
 	if err != nil {
 		j.stop(reasonDisk)
 		return
 	}
-	if progress != nil && len(p) > 0 {
-		progress(p)
+	j.telling.Lock()
+	defer j.telling.Unlock()
+	if j.progress != nil && len(p) > 0 {
+		j.progress(p)
 	}
 }
 
 // quiet ends the progress calls.
 func (j *job) quiet() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.telling.Lock()
+	defer j.telling.Unlock()
 	j.progress = nil
 }
 

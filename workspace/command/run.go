@@ -94,12 +94,17 @@ func (r *Runner) start(ctx context.Context, q *Request) (*job, error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	j, err := r.admit(q)
+	ctx, abort := context.WithCancel(ctx)
+	defer abort()
+	j, err := r.admit(q, abort)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.launch(ctx, j, root, q); err != nil {
 		r.drop(j)
+		if j.stopped() {
+			return nil, workspace.Refuse(workspace.Killed, "the session was stopped before the command started")
+		}
 		return nil, err
 	}
 	return j, nil
@@ -123,7 +128,10 @@ func (r *Runner) check(q *Request) (*rootID, *workspace.Refusal) {
 			return nil, workspace.Refuse(workspace.SecretPath, "%s/%s is on the denylist", q.Root, q.Cwd)
 		}
 	}
-	if (q.Plan.git == gitWrite) && !root.Writable {
+	if q.Plan.git == gitWrite && !root.Writable && q.Plan.Profile == "" {
+		q.Plan.git = gitRead // an exact git command may well only read
+	}
+	if q.Plan.git == gitWrite && !root.Writable {
 		return nil, workspace.Refuse(workspace.NoRight, "%s is read-only in this session, so nothing can be recorded in it", q.Root)
 	}
 	for _, p := range q.Plan.named(q.Cwd) {

@@ -85,9 +85,11 @@ func (r *Runner) Sandbox() Sandbox { return r.sandbox }
 
 // Pins lists the tools as found, for the owner's record.
 func (r *Runner) Pins() []Pin {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var out []Pin
 	for _, t := range r.tools {
-		if t.err == nil {
+		if t.err == nil && t.pin.SHA256 != "" {
 			out = append(out, t.pin)
 		}
 	}
@@ -178,8 +180,10 @@ func (r *Runner) findTools() error {
 		i := slices.IndexFunc(r.cfg.Pins, func(p Pin) bool { return p.Tool == name })
 		if i >= 0 {
 			t.pin = r.cfg.Pins[i]
-			if f.granted(t.pin.Path) {
-				t.err = fmt.Errorf("%s lies inside a granted folder", name)
+			for _, b := range append([]Bind{{Host: t.pin.Path}, t.pin.Script}, t.pin.Mounts...) {
+				if b.Host != "" && f.granted(b.Host) {
+					t.err = fmt.Errorf("%s lies inside a granted folder", name)
+				}
 			}
 		} else if t.pin, t.err = f.pin(ctx, name); t.err == nil {
 			if t.pin.SHA256, t.err = hashFile(t.pin.Path); t.err == nil {
