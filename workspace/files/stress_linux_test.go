@@ -101,7 +101,11 @@ func TestCloseEndsASearch(t *testing.T) {
 		_, err := tree.Grep(context.Background(), GrepRequest{Pattern: `(?:a?){1000}b`, Path: pathOf(t, "app")})
 		done <- err
 	}()
-	<-started
+	select {
+	case <-started:
+	case err := <-done:
+		t.Fatalf("the search ended early: %v", err)
+	}
 	must(t, tree.Close())
 	if v := verdict(<-done); v != "cancelled" {
 		t.Errorf("the search ended with %s", v)
