@@ -180,6 +180,11 @@
 //	12 closing     requester          receipt
 //	13 closed      provider           sig
 //
+// Members are of these sets: verdict ok failed denied unknown; kind text image
+// binary; state open paused killed expired closed aborted. A member left out
+// has its zero value; an unknown, repeated or differently spelled one is
+// refused.
+//
 // A message signature is an identity signature under weft/session-msg/v1 over
 //
 //	4  length of the session id, then the session id

@@ -194,7 +194,7 @@ func (h Welcome) check(int) error {
 	case !isHex(h.Root, hexDigest):
 		return bad(KindWelcome, "root", "64 hex digits")
 	case !isState(h.State):
-		return bad(KindWelcome, "state", "open, paused, killed, expired or closed")
+		return bad(KindWelcome, "state", "open, paused, killed, expired, closed or aborted")
 	}
 	return nil
 }
@@ -226,12 +226,14 @@ func (h Cosign) check(int) error {
 }
 
 // isState is the closed set of session states.
-func isState(s string) bool { return oneOf(s, "open", "paused", "killed", "expired", "closed", "aborted") }
+func isState(s string) bool {
+	return oneOf(s, "open", "paused", "killed", "expired", "closed", "aborted")
+}
 
 func (h State) check(int) error {
 	switch {
 	case !isState(h.State):
-		return bad(KindState, "state", "open, paused, killed, expired or closed")
+		return bad(KindState, "state", "open, paused, killed, expired, closed or aborted")
 	case !isReason(h.Reason):
 		return bad(KindState, "reason", "one line of at most 200 bytes")
 	}

@@ -109,7 +109,8 @@ type Cosign struct {
 
 // State tells the provider how the session stands.
 type State struct {
-	// State is open, paused, killed, expired or closed.
+	// State is open, paused, killed, expired, closed, or aborted (the requester
+	// restarted and could not go on).
 	State string `json:"state"`
 	// Reason is one line for people.
 	Reason string `json:"reason"`

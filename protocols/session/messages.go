@@ -25,7 +25,7 @@ const (
 	KindJoined     Kind = 7  // provider: its log key and the head it holds
 	KindCheckpoint Kind = 8  // requester: a signed tree head
 	KindCosign     Kind = 9  // provider: its signature line for a tree head
-	KindState      Kind = 10 // requester: open, paused, killed, expired, closed
+	KindState      Kind = 10 // requester: open, paused, killed, expired, closed, aborted
 	KindLeave      Kind = 11 // provider: it will send no more calls
 	KindClosing    Kind = 12 // requester: the receipt it signed
 	KindClosed     Kind = 13 // provider: its signature of the receipt

@@ -216,6 +216,21 @@ func TestGrammar(t *testing.T) {
 	}
 }
 
+// TestStates: the closed set of states, in both messages that carry one.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"open", "paused", "killed", "expired", "closed", "aborted"} {
+		if _, err := EncodeState(State{State: s}); err != nil {
+			t.Errorf("%s: %v", s, err)
+		}
+		w := codecs[KindWelcome].good.(Welcome)
+		w.State = s
+		if _, err := EncodeWelcome(w); err != nil {
+			t.Errorf("welcome, %s: %v", s, err)
+		}
+	}
+}
+
 // TestSplit: arguments end where content begins, and an append to one does not
 // reach the other.
 func TestSplit(t *testing.T) {
