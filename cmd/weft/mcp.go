@@ -17,6 +17,7 @@ import (
 	"github.com/weftmesh/weft/node/agents"
 	"github.com/weftmesh/weft/node/api"
 	"github.com/weftmesh/weft/node/sessions"
+	"github.com/weftmesh/weft/workspace/gate"
 )
 
 func mcpCommand(c *cli) *cobra.Command {
@@ -137,6 +138,9 @@ WEFT_MCP_COMMAND. The exit code is the agent's.`,
 			}
 			if s.Role != "provider" {
 				return api.Errorf(api.Conflict, "session %s shares your own folder; the agent works on the other side", s.SessionID[:8]).Try("weft watch %s", s.SessionID[:8])
+			}
+			if gate.State(s.State).Over() {
+				return api.Errorf(api.Denied, "session %s is over: %s", s.SessionID[:8], s.State).WithCode("over").Try("ask the requester for a new one")
 			}
 			self, err := os.Executable()
 			if err != nil {

@@ -30,13 +30,6 @@ func (c *cli) printJSON(v any) error {
 	return err
 }
 
-// note tells a person something that isn't data.
-func (c *cli) note(format string, args ...any) {
-	if !c.quiet && !c.json {
-		fmt.Fprintf(c.err, format+"\n", args...)
-	}
-}
-
 // millisText writes milliseconds for people.
 func millisText(ms float64) string {
 	switch {

@@ -77,7 +77,7 @@ func declineCommand(c *cli) *cobra.Command {
 	var in sessions.StopRequest
 	cmd := &cobra.Command{
 		Use:   "decline ID",
-		Short: "Decline an offered session, or leave one you accepted",
+		Short: "Decline an offered session",
 		Args:  cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "a word for the other side")

@@ -208,7 +208,10 @@ func (c *cli) stream(ctx context.Context, path string, show func(raw []byte) err
 }
 
 func stopCommand(c *cli) *cobra.Command {
-	return c.decision("stop ID", "Stop a session at once: kill its commands, refuse what waits", "stop", func(s sessions.Stopped) string {
+	return c.decision("stop ID", "Stop a session at once: kill its commands, refuse what waits; or leave one you work in", "stop", func(s sessions.Stopped) string {
+		if s.State == "left" {
+			return "left; the requester signs the receipt. See it: weft receipt get " + s.SessionID[:8]
+		}
 		return fmt.Sprintf("%s in %d ms; nothing of it runs any more. Receipt: weft receipt get %s", s.State, s.TookMS, s.SessionID[:8])
 	})
 }

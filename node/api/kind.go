@@ -103,7 +103,7 @@ var known = []struct {
 }{
 	{signed.ErrSignature, Invalid, "the document was changed or signed by someone else; ask for it again"},
 	{host.ErrNeedsDirect, Unreachable, ""},
-	{host.ErrUnreachable, Unreachable, ""},
+	{host.ErrUnreachable, Unreachable, "weft netcheck, or weft peer add MULTIADDR"},
 	{host.ErrUnsupported, Skew, "check that weft runs there, in a version with this feature"},
 	{host.ErrProtocol, Internal, ""},
 	{host.ErrSelf, Invalid, "give another peer"},

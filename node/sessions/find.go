@@ -16,6 +16,9 @@ import (
 // minPrefix is the shortest beginning of a session id that may stand for it.
 const minPrefix = 8
 
+// idLength is the length of a whole session id.
+const idLength = 26
+
 // short is a session id as people read it.
 func short(id string) string { return id[:min(len(id), minPrefix)] }
 
@@ -24,8 +27,8 @@ func (d *Desk) fullID(id string, withOffers bool) (string, error) {
 	if grant.ValidSession(id) {
 		return id, nil
 	}
-	if len(id) < minPrefix || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") != "" {
-		return "", api.Errorf(api.Invalid, "%q is not a session id", id).Try("weft sessions or weft offers lists them; the first 8 characters are enough")
+	if len(id) < minPrefix || len(id) > idLength || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") != "" {
+		return "", api.Errorf(api.Invalid, "%.40q is not a session id", id).Try("weft sessions or weft offers lists them; the first 8 characters are enough")
 	}
 	all, err := d.ids(withOffers)
 	if err != nil {
@@ -129,7 +132,7 @@ func (d *Desk) findMine(ctx context.Context, id string) (side, error) {
 	s, err := d.find(ctx, id)
 	if err == nil && s.mine == nil {
 		s.free()
-		return side{}, api.Errorf(api.Denied, "in this session the folder is the other side's, and so is this decision").Try("weft decline %s leaves it", id)
+		return side{}, api.Errorf(api.Denied, "in this session the folder is the other side's, and so is this decision").Try("weft stop %s leaves the session", id)
 	}
 	return s, err
 }

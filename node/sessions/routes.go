@@ -136,6 +136,16 @@ func (d *Desk) watch(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *Desk) stop(w http.ResponseWriter, r *http.Request) error {
+	if s, err := d.find(r.Context(), r.PathValue("id")); err == nil && s.theirs != nil {
+		defer s.free()
+		in, err := api.Decode[StopRequest](r)
+		if err != nil {
+			return err
+		}
+		return d.leave(w, s.theirs, in.Reason)
+	} else if err == nil {
+		s.free()
+	}
 	return d.decide(w, r, func(ctx context.Context, s *requester.Session, reason string) error {
 		if reason == "" {
 			reason = "stopped by the requester"
@@ -172,6 +182,9 @@ func (d *Desk) decide(w http.ResponseWriter, r *http.Request, act func(context.C
 	if err := act(r.Context(), s.mine, in.Reason); err != nil {
 		if errors.Is(err, requester.ErrOver) {
 			return api.Errorf(api.Conflict, "session %s is %s already", short(s.mine.ID()), s.mine.View().State).WithCode("over").Try("weft receipt get %s", s.mine.ID())
+		}
+		if errors.Is(err, requester.ErrState) {
+			return api.Errorf(api.Conflict, "%v", err).Try("weft session show %s", s.mine.ID())
 		}
 		return err
 	}
@@ -247,24 +260,29 @@ func (d *Desk) postDecline(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p, err := d.accept(r.Context(), id)
-	var s *provider.Session
-	if err == nil {
-		s = p.Session
-	} else { // not an offer: leave a session that was accepted
-		found, err := d.findTheirs(r.Context(), id)
-		if err != nil {
-			return err
-		}
-		defer found.free()
-		s = found.theirs
+	if err != nil {
+		return err
 	}
-	if err := s.Leave(reason); err != nil {
-		if errors.Is(err, provider.ErrOver) {
-			return api.Errorf(api.Conflict, "session %s is over already", short(id)).WithCode("over").Try("weft receipt get %s", id)
-		}
+	if err := p.Leave(reason); err != nil {
 		return err
 	}
 	return api.Reply(w, Stopped{SessionID: id, State: "declined", TookMS: time.Since(began).Milliseconds()})
+}
+
+// leave ends a session from the side that works in it: the requester closes
+// it and signs the receipt when it hears of it.
+func (d *Desk) leave(w http.ResponseWriter, s *provider.Session, reason string) error {
+	began := time.Now()
+	if reason == "" {
+		reason = "the provider is done"
+	}
+	if err := s.Leave(reason); err != nil {
+		if errors.Is(err, provider.ErrOver) {
+			return api.Errorf(api.Conflict, "session %s is %s already", short(s.ID()), s.State()).WithCode("over").Try("weft receipt get %s", s.ID())
+		}
+		return err
+	}
+	return api.Reply(w, Stopped{SessionID: s.ID(), State: "left", TookMS: time.Since(began).Milliseconds()})
 }
 
 // parseSeq reads a record's number.

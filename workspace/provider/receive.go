@@ -237,16 +237,11 @@ func (s *Session) closing(m session.Message) error {
 	if err != nil {
 		return err
 	}
-	r, doc, err := receipt.Open(h.Receipt)
+	sig, err := receipt.Countersign(h.Receipt, s.log, grant.Digest(s.doc), s.cfg.Key)
 	if err != nil {
-		return err
+		return errors.Join(err, s.change(func(st *stored) { st.Reason = "the requester's receipt was not signed: it doesn't match this side's log" }))
 	}
-	if err := s.agree(r, h.Receipt); err != nil {
-		s.cfg.Log.Warn("receipt not signed: it doesn't match this side's log", "session", s.id, "err", err)
-		return err
-	}
-	sig := doc.Sign(s.cfg.Key)
-	both, err := doc.With(s.cfg.Key.Public(), sig)
+	both, err := receipt.AddCountersignature(h.Receipt, sig)
 	if err != nil {
 		return err
 	}

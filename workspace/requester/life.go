@@ -32,7 +32,7 @@ func (s *Session) Resume(ctx context.Context) error {
 }
 
 // turn changes between open and paused, with a record and a word to the
-// provider. A session that is offered can be paused before it starts.
+// provider.
 func (s *Session) turn(ctx context.Context, from, to gate.State, typ sessionlog.Type, reason string) error {
 	s.mu.Lock()
 	have := s.st.State
@@ -40,12 +40,9 @@ func (s *Session) turn(ctx context.Context, from, to gate.State, typ sessionlog.
 	case have.Over():
 		s.mu.Unlock()
 		return fmt.Errorf("%w: %s", ErrOver, have)
-	case have == to:
+	case have != from:
 		s.mu.Unlock()
-		return nil
-	case have != from && !(have == gate.Offered && to == gate.Paused):
-		s.mu.Unlock()
-		return fmt.Errorf("the session is %s", have)
+		return fmt.Errorf("%w: it is %s", ErrState, have)
 	}
 	s.st.State, s.st.Reason = to, reason
 	if to == gate.Paused {

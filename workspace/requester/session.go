@@ -78,8 +78,13 @@ type Session struct {
 	changed  chan struct{} // closed and renewed when the session is stored
 }
 
-// ErrOver says that the session has ended.
-var ErrOver = errors.New("the session is over")
+// Errors that callers tell apart.
+var (
+	// ErrOver says that the session has ended.
+	ErrOver = errors.New("the session is over")
+	// ErrState says that the session is not in the state that this needs.
+	ErrState = errors.New("the session's state doesn't allow this")
+)
 
 // Offer makes a new session from a grant that this node signed, and keeps it.
 // Nothing runs before Start.

@@ -168,15 +168,8 @@ func (s *Session) settle(c session.Closed) error {
 	if raw == nil {
 		return errors.New("no receipt to sign yet")
 	}
-	_, doc, err := receipt.Open(raw)
+	both, err := receipt.AddCountersignature(raw, c.Sig)
 	if err != nil {
-		return err
-	}
-	both, err := doc.With(s.grant.Provider, c.Sig)
-	if err != nil {
-		return err
-	}
-	if _, _, err := receipt.Open(both.Raw()); err != nil {
 		return err
 	}
 	s.mu.Lock()

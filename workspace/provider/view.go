@@ -13,26 +13,6 @@ import (
 	"github.com/weftmesh/weft/workspace/tool"
 )
 
-// agree checks a requester's receipt against this side's grant and log: every
-// number is counted again.
-func (s *Session) agree(r receipt.Receipt, raw []byte) error {
-	if r.Session != s.id || r.Requester != s.grant.Requester || r.Provider != s.grant.Provider || r.Grant != grant.Digest(s.doc) {
-		return errors.New("the receipt is of another session")
-	}
-	if r.Unacked != 0 {
-		return errors.New("the receipt says that this side did not sign the log; its checkpoint comes first")
-	}
-	size := s.log.Head().Size
-	leaves, err := s.log.Leaves(0, int(size))
-	if err != nil {
-		return err
-	}
-	if _, err := receipt.VerifyLog(leaves, raw); err != nil {
-		return fmt.Errorf("the receipt differs from this side's log: %w", err)
-	}
-	return nil
-}
-
 // pathOf is what a call names, in the words that the requester's log commits
 // to. Arguments that don't decode name nothing.
 func pathOf(name string, args, content []byte) string {
