@@ -82,7 +82,8 @@ type Limits struct {
 	// LogBytes is the stored output of a job, after which it is killed.
 	// Default 16 MiB.
 	LogBytes int64
-	// MaxBytes caps Output of one result. Default 30000.
+	// MaxBytes caps Output of one result. Default 96 KiB; a request that names
+	// nothing gets 30000.
 	MaxBytes int
 	// KeptBytes is the total of finished jobs' logs kept for polling.
 	// Default 64 MiB.
@@ -124,7 +125,7 @@ func (l *Limits) fill() {
 	defTime(&l.MaxTimeout, 600*time.Second)
 	defTime(&l.Yield, 10*time.Second)
 	def(&l.LogBytes, 16<<20)
-	defInt(&l.MaxBytes, 30000)
+	defInt(&l.MaxBytes, 96<<10)
 	def(&l.KeptBytes, 64<<20)
 	def(&l.TmpBytes, 1<<30)
 	def(&l.FileBytes, 4<<30)
@@ -141,4 +142,7 @@ const (
 	maxYield = 30 * time.Second
 	maxStdin = 1 << 20
 	maxEnv   = 32
+
+	// defaultBytes is the output of a result that doesn't say how much.
+	defaultBytes = 30000
 )

@@ -55,14 +55,15 @@ func (r *Runner) Output(ctx context.Context, id string, after int64, wait time.D
 		}
 	}
 	res := j.state()
-	p, err := j.read(after, r.cfg.Limits.MaxBytes+utf8.UTFMax)
+	limit := r.maxBytes(0)
+	p, err := j.read(after, limit+utf8.UTFMax)
 	if err != nil {
 		return Result{}, r.explain(ctx, fmt.Errorf("read the job's log: %w", err))
 	}
 	p = p[:min(int64(len(p)), res.Bytes-after)]
 	switch {
-	case len(p) > r.cfg.Limits.MaxBytes:
-		p = p[:runeStart(p, r.cfg.Limits.MaxBytes)]
+	case len(p) > limit:
+		p = p[:runeStart(p, limit)]
 	case res.State == Running:
 		p = p[:completeRunes(p)]
 	}
@@ -183,5 +184,5 @@ func (r *Runner) Kill(ctx context.Context, id, signal string) (Result, error) {
 	}
 	j.stop(reasonKilled)
 	<-j.done
-	return j.result(r.cfg.Limits.MaxBytes)
+	return j.result(r.maxBytes(0))
 }

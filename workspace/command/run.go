@@ -29,7 +29,7 @@ type Request struct {
 	Timeout time.Duration
 	// Yield is how long Run waits for the end; 0 takes the default.
 	Yield time.Duration
-	// MaxBytes caps Output; 0 or more than the limit takes the limit.
+	// MaxBytes caps Output; 0 takes 30000, more than the limit the limit.
 	MaxBytes int
 	// Progress, if set, gets the redacted output as it comes, until Run
 	// returns. It must not block for long.
@@ -62,10 +62,10 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 }
 
 func (r *Runner) maxBytes(n int) int {
-	if n <= 0 || n > r.cfg.Limits.MaxBytes {
-		return r.cfg.Limits.MaxBytes
+	if n <= 0 {
+		n = defaultBytes
 	}
-	return n
+	return min(n, r.cfg.Limits.MaxBytes)
 }
 
 // explain turns an error of ours into one that may be shown.
