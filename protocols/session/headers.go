@@ -7,8 +7,9 @@ import (
 // Call asks the requester to run one tool. Its body is ArgsLen bytes of JSON
 // arguments and then raw content (a file to write), so content is never JSON.
 type Call struct {
-	// ID is a UUID in lower case. The same ID with the same arguments is the
-	// same call, whenever it comes.
+	// ID is a UUIDv7 in lower case (RFC 9562). The same ID with the same
+	// arguments is the same call, whenever it comes; its time tells how old it
+	// is, so that a call is not run long after its provider gave up on it.
 	ID string `json:"id"`
 	// Seq counts the provider's calls of the session, from 1.
 	Seq uint64 `json:"seq"`

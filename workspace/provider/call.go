@@ -49,7 +49,11 @@ func (s *Session) Call(ctx context.Context, name string, args, content []byte, p
 	if s.over() {
 		return Result{}, fmt.Errorf("%w: %s", ErrOver, s.State())
 	}
-	id := uuid.NewString()
+	unique, err := uuid.NewV7() // its time tells the requester how old the call is
+	if err != nil {
+		return Result{}, fmt.Errorf("make a call id: %w", err)
+	}
+	id := unique.String()
 	p := &pending{done: make(chan struct{}), progress: progress}
 	s.mu.Lock()
 	if len(s.pending) >= maxPending {

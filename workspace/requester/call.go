@@ -60,6 +60,9 @@ func (s *Session) handle(d *session.Delivery, c session.Call, digest string, fre
 		refusal = workspace.Refuse(workspace.BadArguments, "call number %d was used before", c.Seq)
 	default:
 		refusal = s.checkHead(c)
+		if refusal == nil {
+			refusal = checkAge(c.ID, time.Duration(c.DeadlineMS)*time.Millisecond, s.cfg.Now())
+		}
 	}
 	if refusal == nil {
 		refusal = s.decide(j)

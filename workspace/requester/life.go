@@ -191,6 +191,8 @@ func (s *Session) tick() {
 		s.mu.Unlock()
 		now := s.cfg.Now()
 		switch {
+		case open && len(s.tree.Moved()) > 0:
+			s.Pause(s.ctx, "a shared folder was renamed or replaced; put it back and resume, or stop")
 		case open && noted > acked && now.Sub(at) > checkpointPatience && s.ch.State().Attached:
 			s.Pause(s.ctx, "the provider is connected but does not sign the log")
 		case size > noted && (size-noted >= checkpointRecords || now.Sub(at) >= checkpointEvery):
