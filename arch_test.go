@@ -74,8 +74,8 @@ var rules = []rule{
 	},
 	{
 		name: "the workspace decides without a network", from: []string{"workspace/grant", "workspace/gate", "workspace/tool", "workspace/files", "workspace/redact", "workspace/receipt"},
-		forbid: []string{"net", "net/http", "github.com/libp2p"}, tests: true,
-		why: "what decides over a call must not be able to ask anyone",
+		forbid: []string{"net", "net/http", "github.com/libp2p"},
+		why:    "what decides over a call must not be able to ask anyone",
 	},
 	{
 		name: "commands ask the node", from: []string{"cmd"},
@@ -98,8 +98,8 @@ var rules = []rule{
 		why: "flags are not for libraries",
 	},
 	{
-		name:   "one JSON decoder for what others say",
-		from:   []string{"protocols", "workspace", "a2a", "discovery"},
+		name: "one JSON decoder for what others say",
+		from: []string{"protocols", "workspace", "a2a", "discovery"},
 		// The MCP SDK's types are encoding/json's; redact only writes JSON, to
 		// know how a secret looks in it; command reads what our own toolchain
 		// and child process wrote.

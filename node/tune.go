@@ -25,3 +25,7 @@ func Tune() {
 		debug.SetMemoryLimit(softLimit)
 	}
 }
+
+// Settle gives back what only the start needed. It is called once, after the
+// node is ready, and takes some milliseconds.
+func Settle() { debug.FreeOSMemory() }

@@ -74,6 +74,7 @@ func (c *cli) up(ctx context.Context, cfg node.Config) error {
 		n.Close()
 		return err
 	}
+	node.Settle()
 	<-ctx.Done()
 	c.stopSignals()
 	cfg.Log.Info("stopping")

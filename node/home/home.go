@@ -153,6 +153,9 @@ func (l *Lock) Close() error {
 	f := l.f
 	l.f = nil
 	f.Truncate(0)
+	// Closing alone isn't enough: a child between fork and exec, of a command
+	// being started, still has the descriptor.
+	unlock(f)
 	return f.Close()
 }
 
@@ -167,6 +170,7 @@ func (d Dir) Running() (pid int, running bool) {
 	if err := tryLock(f, false); errors.Is(err, errHeld) {
 		return d.pid(), true
 	}
+	unlock(f)
 	return 0, false
 }
 

@@ -143,3 +143,34 @@ func TestLockRefusesBadHomes(t *testing.T) {
 		t.Error("a file was taken for a home")
 	}
 }
+
+// A child that is being started holds a copy of the descriptor for a moment;
+// Close gives the home back all the same.
+func TestCloseDespiteCopies(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("descriptors are not copied there")
+	}
+	dir := Dir(t.TempDir())
+	lock, err := dir.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("cat")
+	child.ExtraFiles = []*os.File{lock.f}
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, running := dir.Running(); running {
+		t.Error("the home is still taken")
+	}
+	in.Close()
+	child.Wait()
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // tryLock takes the lock without waiting: alone, or shared with other readers.
-// Closing the file gives it back.
+// It ends with unlock, or with the last descriptor of the open file.
 func tryLock(f *os.File, alone bool) error {
 	how := syscall.LOCK_SH
 	if alone {
@@ -21,3 +21,6 @@ func tryLock(f *os.File, alone bool) error {
 	}
 	return err
 }
+
+// unlock gives the lock back, whoever else has a descriptor of the file.
+func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -14,7 +14,7 @@ import (
 const lockOffset = 1 << 30
 
 // tryLock takes the lock without waiting: alone, or shared with other readers.
-// Closing the file gives it back.
+// It ends with unlock, or with the file.
 func tryLock(f *os.File, alone bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if alone {
@@ -25,4 +25,9 @@ func tryLock(f *os.File, alone bool) error {
 		return errHeld
 	}
 	return err
+}
+
+// unlock gives the lock back.
+func unlock(f *os.File) {
+	_ = windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &windows.Overlapped{Offset: lockOffset})
 }
