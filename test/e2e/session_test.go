@@ -62,6 +62,7 @@ type shown struct {
 	SessionID    string `json:"sessionId"`
 	Role         string `json:"role"`
 	State        string `json:"state"`
+	Reason       string `json:"reason"`
 	Peer         string `json:"peer"`
 	Path         string `json:"path"`
 	Calls        int    `json:"calls"`
@@ -265,8 +266,8 @@ func exactlyOnce(t *testing.T, records []record) map[string]record {
 		}
 		switch r.Type {
 		case "call":
-			if _, twice := allowed[r.Call]; twice {
-				t.Errorf("call %s was let in twice", r.Call)
+			if old, twice := allowed[r.Call]; twice {
+				t.Errorf("call %s is there twice: %+v and %+v", r.Call, old, r)
 			}
 			if r.Verdict == "allowed" {
 				allowed[r.Call] = r

@@ -21,10 +21,14 @@
 //     run fails with its command line, and ends it.
 //   - What the daemons logged is shown when a test fails, and only then.
 //
-// Environment: WEFT_E2E_BIN=FILE tests that weft binary instead of building
-// one, such as a release; WEFT_E2E_RACE=1 builds the binary with the race detector;
-// WEFT_E2E_KEEP=1 keeps the folders; CI=true turns a skip for a missing tool
-// or permission into a failure (see Missing).
+// Environment:
+//
+//	WEFT_E2E_BIN=FILE   test that binary instead of building one
+//	WEFT_E2E_RACE=1     build it with the race detector
+//	WEFT_E2E_DEBUG=1    daemons log all they can
+//	WEFT_E2E_KEEP=1     keep the worlds' folders
+//	CI=true             a missing tool or permission fails a test instead of
+//	                    skipping it (see Missing)
 //
 // Tap records what passes between a node and a relay, Memory searches a
 // process's memory; both show what a relay could have seen. A node with

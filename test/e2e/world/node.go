@@ -54,11 +54,12 @@ type Node struct {
 	// Started is how long the last start took until the ready line.
 	Started time.Duration
 
-	bin  string
-	w    *World
-	ns   *netns
-	log  *output
-	proc *Process
+	bin    string
+	w      *World
+	ns     *netns
+	log    *output
+	proc   *Process
+	starts int
 }
 
 // Node makes a home and, unless told otherwise, starts its daemon.
@@ -125,6 +126,9 @@ func (n *Node) upArgs() []string {
 	if n.Config.Relay {
 		args = append(args, "--relay")
 	}
+	if os.Getenv("WEFT_E2E_DEBUG") == "1" {
+		args = append(args, "--log-level", "DEBUG")
+	}
 	return append(args, n.Config.Args...)
 }
 
@@ -134,7 +138,10 @@ func (n *Node) Up(t testing.TB) {
 	if n.Running() {
 		t.Fatalf("%s is up already", n.Name)
 	}
-	fmt.Fprintf(n.log, "==== up %v\n", n.upArgs())
+	n.starts++
+	if fmt.Fprintf(n.log, "==== start %d\n", n.starts); n.starts == 1 {
+		fmt.Fprintf(n.log, "%v\n", n.upArgs())
+	}
 	began := time.Now()
 	n.proc = n.w.Start(t, Spec{Name: n.Name, Argv: append([]string{n.bin}, n.upArgs()...), Env: n.Env(), Node: n, log: n.log})
 	line, ok := n.proc.Line(Patience)
