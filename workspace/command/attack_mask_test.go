@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/weftmesh/weft/workspace/redact"
 )
@@ -194,5 +195,30 @@ func TestScanFollowsNoLinks(t *testing.T) {
 	slices.Sort(names)
 	if diff := cmp.Diff([]string{"a", "link", "loop"}, names); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Case 15: what is mounted inside a root is not part of it.
+func TestCase15Submounts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	dir := tempDir(t)
+	at := filepath.Join(dir, "a b", "mnt")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("weft-test", at, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skip(err)
+	}
+	defer unix.Unmount(at, unix.MNT_DETACH)
+	put(t, at, map[string]string{"elsewhere": "other-device"})
+	b := newBox(t, nil, func(c *Config) { c.Roots[0].HostDir = dir })
+	res := b.sh(`exec 2>/dev/null; cat "a b/mnt/elsewhere" && echo READ; touch "a b/mnt/new" && echo WROTE; ls -A "a b/mnt"; mv "a b/mnt" x && echo MOVED; echo ok`)
+	if string(res.Output) != "ok\n" {
+		t.Errorf("got %q", res.Output)
+	}
+	if got := unescapeMount(`/a\040b\134c\011`); got != "/a b\\c\t" {
+		t.Errorf("got %q", got)
 	}
 }

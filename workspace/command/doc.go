@@ -13,13 +13,15 @@
 // A mount namespace built from nothing: the granted roots at /work/NAME, the
 // system's /usr, /lib and a few files of /etc read-only, the toolchain the
 // profile needs read-only, a private /tmp of bounded size, a private /dev and
-// /proc, and /cache, the session's own cache directory (GOCACHE and the like)
+// /proc (read-only: when the node runs as root, the command has root's uid and
+// the kernel would let it write /proc/sys), and /cache, the session's own cache directory (GOCACHE and the like)
 // in Config.StateDir, which no tool can reach. Its user is "weft" with uid
 // 1000, its host "weft"; it has no capability, no controlling terminal, no
 // network interface but a loopback of its own, no process but its own, and an
 // environment of a dozen variables.
 //
-// Denied files that exist when the command starts are masked: a file by an
+// What is mounted inside a root is covered by an empty directory: a grant does
+// not cross devices. Denied files that exist when the command starts are masked: a file by an
 // unreadable one, a directory by an empty one, both read-only. As mount points
 // they can't be unlinked or renamed either (EBUSY). Every ".git" in a writable
 // root, and every directory that looks like a bare repository, is bound onto
@@ -77,6 +79,17 @@
 // show it.
 //
 // # Left over
+//
+// bubblewrap with seccomp is the only layer; Landlock would need a helper
+// program inside the sandbox and can express nothing here that the mounts
+// don't. A tool is executed by its path, which only the machine's own
+// administrator can write, and not by descriptor: it is compared with its pin
+// (inode, size, time, then hash) before each start. Scripts and libraries a
+// tool consists of beside its program are not hashed. Linked worktrees and
+// submodule checkouts as roots are refused for git. With AllowNet a command
+// reaches whatever the host's network does, the host's own loopback included.
+// The first Go build of a session compiles the standard library, which takes
+// some 10 s of two cores.
 //
 // History of a repository is inside the granted folder: git-read leaves denied
 // paths out, but code that a code-running profile executes can read .git

@@ -158,11 +158,26 @@ func hostDirs(roots []Mount) []string {
 	return out
 }
 
-// bindRoots mounts the roots, and a root with fewer rights inside another once
+// bindRoots mounts the roots without what is mounted inside them, and a root with fewer rights inside another once
 // more at its place there: the most specific grant decides, deny wins.
 func (a *argList) bindRoots(m *mounts) error {
 	for _, r := range m.roots {
 		a.add(bindWord(r.Writable && !m.readOnly), r.HostDir, work+r.Name)
+		below, err := submounts(r.HostDir)
+		if err != nil {
+			return err
+		}
+		for _, host := range below {
+			if err := a.count(); err != nil {
+				return err
+			}
+			at := moved(host, r.HostDir, work+r.Name)
+			if info, err := os.Lstat(host); err == nil && !info.IsDir() {
+				a.add("--ro-bind", filepath.Join(m.fixtures, "masked"), at)
+				continue
+			}
+			a.add("--perms", "0555", "--tmpfs", at, "--remount-ro", at)
+		}
 	}
 	for _, outer := range m.roots {
 		if !outer.Writable || m.readOnly {

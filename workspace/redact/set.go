@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"sort"
+	"sync"
 )
 
 // Placeholder replaces what was redacted. Writing it back would destroy the
@@ -46,6 +47,7 @@ type Set struct {
 	filter   [1 << 10]uint64 // bloom over keys, so that most positions cost one load
 	heads    map[uint64]bool // every prefix shorter than window, by headKey
 	ignored  int
+	spare    sync.Pool // of *Stream, for Redact
 }
 
 // New builds the Set of the secrets. Values that can't be looked for without
@@ -150,10 +152,20 @@ func (s *Set) Redact(p []byte) ([]byte, int) {
 	if s.Len() == 0 || len(p) == 0 {
 		return p, 0
 	}
-	st := s.Stream()
-	out := append(bytes.Clone(st.Write(p)), st.Flush()...)
-	if st.Count() == 0 {
-		return p, 0
+	st, ok := s.spare.Get().(*Stream)
+	if !ok {
+		st = s.Stream()
 	}
-	return out, st.Count()
+	head := st.Write(p)
+	if len(head) != len(p) || st.Count() != 0 { // else nothing was held or replaced
+		head = append(bytes.Clone(head), st.Flush()...)
+	}
+	n := st.Count()
+	if n == 0 {
+		head = p
+	}
+	if st.reset() {
+		s.spare.Put(st)
+	}
+	return head, n
 }
