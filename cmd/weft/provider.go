@@ -130,13 +130,14 @@ func callCommand(c *cli) *cobra.Command {
 	}
 }
 
-// printResult prints an allowed call's result; a refusal is the error.
+// printResult prints the result of a call that was done; any other is the
+// error of the command.
 func (c *cli) printResult(r sessions.CallResult) error {
-	if c.json {
-		return c.printJSON(r)
-	}
 	if r.Verdict != "ok" {
 		return nil
+	}
+	if c.json {
+		return c.printJSON(r)
 	}
 	_, err := fmt.Fprintln(c.out, strings.TrimSuffix(r.Text, "\n"))
 	return err

@@ -244,6 +244,3 @@ func commands(g grant.Grant) []string {
 	}
 	return out
 }
-
-// ended reports whether an error says that the session is over.
-func ended(err error) bool { return errors.Is(err, requester.ErrOver) }

@@ -135,14 +135,15 @@ func (s *Session) extend(records []jsontext.Value, first, size uint64, root stri
 		return errors.New("root is not 64 hex digits")
 	}
 	want := sessionlog.Head{Size: size, Root: [32]byte(raw)}
-	if len(records) == 0 && s.log.Head() == want && also == nil {
-		return nil
-	}
 	leaves := make([][]byte, len(records))
 	for i, r := range records {
 		leaves[i] = r
 	}
-	err = s.log.AppendLeaves(s.ctx, leaves, want, also)
+	if len(leaves) > 0 {
+		err = s.log.AppendLeaves(s.ctx, leaves, want, also)
+	} else if err = s.log.CheckHead(want); err == nil && also != nil { // the records came with another message
+		err = s.cfg.DB.Update(s.ctx, also)
+	}
 	switch {
 	case errors.Is(err, sessionlog.ErrFork), errors.Is(err, sessionlog.ErrRecord):
 		return s.fork(err)

@@ -33,9 +33,11 @@ type job struct {
 	answer answer
 }
 
-// handle takes one admitted call from dedupe to answer.
-func (s *Session) handle(d *session.Delivery, c session.Call, digest string, fresh bool) {
+// handle takes one admitted call from dedupe to answer. taken says that
+// another call of the same id is being handled right now.
+func (s *Session) handle(d *session.Delivery, c session.Call, digest string, fresh, taken bool) {
 	old, found, err := s.known(c.ID)
+	found = found || taken
 	switch {
 	case err != nil:
 		s.cfg.Log.Error("look up a call", "session", s.id, "err", err)

@@ -93,9 +93,25 @@ func (s *Session) admit(d *session.Delivery) error {
 	}
 	digest := workspace.CallDigest(d.Header, d.Body, d.Sig)
 	s.mu.Lock()
-	fresh := s.numbers.take(c.Seq)
+	first, inHand := s.inHand[c.ID]
+	if inHand && first == digest { // sent twice, by the channel and by askAgain; one answer is enough
+		s.mu.Unlock()
+		d.Done()
+		return nil
+	}
+	if !inHand {
+		s.inHand[c.ID] = digest
+	}
+	fresh := !inHand && s.numbers.take(c.Seq)
 	s.mu.Unlock()
-	s.wg.Go(func() { s.handle(d, c, digest, fresh) })
+	s.wg.Go(func() {
+		s.handle(d, c, digest, fresh, inHand)
+		if !inHand {
+			s.mu.Lock()
+			delete(s.inHand, c.ID)
+			s.mu.Unlock()
+		}
+	})
 	return nil
 }
 

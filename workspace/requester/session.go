@@ -72,8 +72,9 @@ type Session struct {
 	sealed   bool          // the log takes no more calls
 	idle     chan struct{} // closed when the last call in flight is answered
 	numbers  window
-	lastNote uint64    // log size of the last checkpoint that was sent
-	noteAt   time.Time // when it was sent
+	inHand   map[string]string // calls being handled: id to digest
+	lastNote uint64            // log size of the last checkpoint that was sent
+	noteAt   time.Time         // when it was sent
 	over     chan struct{}
 	changed  chan struct{} // closed and renewed when the session is stored
 }
@@ -144,8 +145,8 @@ func build(cfg Config, st stored) (*Session, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Session{
 		cfg: cfg, grant: g, doc: doc, id: g.Session, st: st, ctx: ctx, cancel: cancel,
-		running: map[string]context.CancelFunc{},
-		slots:   make(chan struct{}, maxRunning), over: make(chan struct{}), resumed: make(chan struct{}), changed: make(chan struct{}),
+		running: map[string]context.CancelFunc{}, inHand: map[string]string{},
+		slots: make(chan struct{}, maxRunning), over: make(chan struct{}), resumed: make(chan struct{}), changed: make(chan struct{}),
 	}
 	if s.logKey, err = sessionlog.ParseKey(st.LogKey); err != nil {
 		return nil, fmt.Errorf("stored log key: %w", err)

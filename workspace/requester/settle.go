@@ -2,7 +2,6 @@ package requester
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -266,6 +265,3 @@ func oneLine(s string) string {
 	}
 	return s
 }
-
-// rootHex spells a head's root.
-func rootHex(h sessionlog.Head) string { return hex.EncodeToString(h.Root[:]) }
