@@ -1,11 +1,13 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,6 +73,7 @@ const cgroupRoot = "/sys/fs/cgroup"
 func newCgroup(id string, l Limits) *cgroup {
 	c := &cgroup{}
 	try := func(base, pidsFile, memFile string) {
+		sweep(base)
 		dir := filepath.Join(base, "weft-"+id)
 		if os.Mkdir(dir, 0o755) != nil {
 			return
@@ -133,12 +136,35 @@ func (c *cgroup) add(pid int) {
 	}
 }
 
-// remove takes the empty groups away; the job's processes are dead by now.
+// remove takes the empty groups away. The job's processes are dead by now, but
+// the last may not be reaped yet; what stays is swept by the next job.
 func (c *cgroup) remove() {
 	if c == nil {
 		return
 	}
 	for _, d := range c.dirs {
-		os.Remove(d)
+		for range 5 {
+			if err := os.Remove(d); !errors.Is(err, unix.EBUSY) {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// staleGroup is the age at which an empty group is nobody's: a job enters its
+// group right after making it.
+const staleGroup = time.Minute
+
+// sweep removes groups that ended jobs and killed nodes left behind.
+func sweep(base string) {
+	left, err := filepath.Glob(filepath.Join(base, "weft-*"))
+	if err != nil {
+		return
+	}
+	for _, d := range left {
+		if info, err := os.Stat(d); err == nil && time.Since(info.ModTime()) > staleGroup {
+			os.Remove(d) // only an empty group can be removed
+		}
 	}
 }
