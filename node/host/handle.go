@@ -63,7 +63,7 @@ func (h *Host) serve(row protocols.Protocol, s network.Stream, handle Handler) {
 		return
 	}
 	defer h.tasks.Done()
-	c := h.count(s)
+	c, _ := h.count(s)
 	defer c.abandon()
 	handle(h.life, key, c, pathOf(s.Conn().RemoteMultiaddr()))
 }

@@ -26,6 +26,9 @@ const (
 	// maxRelayRetry is the same for a bootstrap peer: everybody behind it is
 	// unreachable meanwhile, and there are few of them.
 	maxRelayRetry = 3 * time.Second
+	// yieldLag is how long the side with the larger key waits before its
+	// first dial: both may want each other, and one connection is enough.
+	yieldLag = 300 * time.Millisecond
 	// saveEvery is how often a connected peer's addresses are compared with
 	// the saved ones.
 	saveEvery = time.Minute
@@ -120,7 +123,11 @@ func (h *Host) keep(ctx context.Context, w *wanted) {
 		now := time.Now()
 		if len(ls) == 0 {
 			h.lostReservation(w)
-			if delay := o.next(now, h.retryCap()); delay > 0 && !h.waitToDial(ctx, w, delay) {
+			delay := o.next(now, h.retryCap())
+			if delay == 0 && h.yields(w) {
+				delay = yieldLag
+			}
+			if delay > 0 && !h.waitToDial(ctx, w, delay) {
 				continue
 			}
 			dctx, cancel := context.WithTimeout(ctx, o.patience(time.Now()))
@@ -152,6 +159,9 @@ func (h *Host) keep(ctx context.Context, w *wanted) {
 		w.pause(ctx, h.cfg.Heartbeat-time.Since(lastBeat))
 	}
 }
+
+// yields reports whether the peer should dial first. A relay never dials.
+func (h *Host) yields(w *wanted) bool { return !w.isRelay && string(h.id) > string(w.id) }
 
 // pause waits for d, a wake-up or the end.
 func (w *wanted) pause(ctx context.Context, d time.Duration) {

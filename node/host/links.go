@@ -19,6 +19,9 @@ type link struct {
 	inbound bool
 	opened  time.Time
 
+	streams int       // guarded by Host.mu; open streams of our protocols
+	doomed  time.Time // guarded by Host.mu; when it became a twin to be closed
+
 	heard atomic.Int64 // since process start, ns; when the peer was last heard
 	rtt   atomic.Int64 // of the last ping, ns; 0 = none yet
 }
@@ -69,8 +72,69 @@ func (h *Host) connected(_ network.Network, c network.Conn) {
 	}
 	s.links = append(s.links, l)
 	h.changedLocked(p)
+	h.dropTwinLocked(s)
 	if l.path == Relay && !l.inbound || l.path == Relay && h.wanted[p] != nil {
 		h.upgradeSoonLocked(p, l)
+	}
+}
+
+// dropTwinLocked closes one of two relayed connections that both sides made at
+// the same time, each through the relay. With one in each direction both sides
+// start to punch holes, each on the connection where it is the wrong one to
+// start, and fail. The connection that the smaller key dialled stays; the
+// other side closes its own unless it is used; new streams avoid it meanwhile,
+// and those on their way get twinGrace to arrive. h.mu is held.
+func (h *Host) dropTwinLocked(s *peerState) {
+	keep := slices.Compare(h.self[:], s.key[:]) > 0 // inbound is the one that stays
+	stays := slices.ContainsFunc(s.links, func(l *link) bool { return l.path == Relay && l.inbound == keep && l.doomed.IsZero() })
+	if !stays {
+		return
+	}
+	for _, l := range s.links {
+		if l.path != Relay || l.inbound == keep || !l.doomed.IsZero() || l.streams > 0 {
+			continue
+		}
+		// A limited connection is no twin of one without limits.
+		if !slices.ContainsFunc(s.links, func(o *link) bool { return o.path == Relay && o.inbound == keep && o.limited == l.limited }) {
+			continue
+		}
+		l.doomed = time.Now()
+		h.spawnLocked(func() { h.endTwin(s.key, l) })
+	}
+}
+
+const (
+	// twinGrace is longer than a stream takes to arrive over a relay.
+	twinGrace = 300 * time.Millisecond
+	// twinPunch is when to try for a direct path again: the first attempts
+	// may have met on the wrong connection, and have ended by then.
+	twinPunch = 8 * time.Second
+)
+
+// endTwin closes the twin, if it is ours to close and not used, and tries for
+// a direct path once more.
+func (h *Host) endTwin(k identity.PublicKey, l *link) {
+	if !sleep(h.life, twinGrace) {
+		return
+	}
+	h.mu.Lock()
+	used := l.streams > 0
+	if used {
+		l.doomed = time.Time{}
+	}
+	h.mu.Unlock()
+	if !l.inbound && !used {
+		l.conn.Close()
+	}
+	p := libp2pID(k)
+	if !sleep(h.life, twinPunch) || h.hasDirect(p) {
+		return
+	}
+	h.mu.Lock()
+	w := h.wanted[p]
+	h.mu.Unlock()
+	if w != nil {
+		h.retryNow(w)
 	}
 }
 
@@ -119,22 +183,6 @@ func (h *Host) linksLocked(p peer.ID) []*link {
 	ls := slices.Clone(s.links)
 	slices.SortStableFunc(ls, better)
 	return ls
-}
-
-// linkOf finds our record of a connection.
-func (h *Host) linkOf(c network.Conn) (*peerState, *link) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.peers[c.RemotePeer()]
-	if s == nil {
-		return nil, nil
-	}
-	for _, l := range s.links {
-		if l.conn == c {
-			return s, l
-		}
-	}
-	return nil, nil
 }
 
 // known reports whether the owner has added the peer.

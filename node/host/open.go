@@ -29,6 +29,10 @@ const (
 	// staleAfter is when a connection that was silent must answer a ping
 	// before a new stream is trusted to it.
 	staleAfter = 10 * time.Second
+	// twinLife is how long a doomed twin may take to be closed.
+	twinLife = time.Second
+	// twinWait is how often Open looks whether a doomed twin has gone.
+	twinWait = 20 * time.Millisecond
 	// staleWait is how long that ping may take.
 	staleWait = 2 * time.Second
 )
@@ -70,15 +74,24 @@ func (h *Host) Open(ctx context.Context, to identity.PublicKey, id string) (Stre
 		h.dialDirect(wctx, p)
 		sctx = wctx
 	}
-	s, err := h.p2p.NewStream(sctx, p, protocol.ID(id))
-	if err != nil {
-		return nil, "", h.openError(ctx, to, id, row.RelayOK, err)
+	for {
+		s, err := h.p2p.NewStream(sctx, p, protocol.ID(id))
+		if err != nil {
+			return nil, "", h.openError(ctx, to, id, row.RelayOK, err)
+		}
+		if err := s.Scope().SetService(row.Service); err != nil {
+			s.Reset()
+			return nil, "", fmt.Errorf("open %s to %s: %w", id, to.AgentID(), err)
+		}
+		c, ok := h.count(s)
+		if ok {
+			return c, pathOf(s.Conn().RemoteMultiaddr()), nil
+		}
+		c.Reset()
+		if !sleep(ctx, twinWait) {
+			return nil, "", unreachable(to, ctx.Err())
+		}
 	}
-	if err := s.Scope().SetService(row.Service); err != nil {
-		s.Reset()
-		return nil, "", fmt.Errorf("open %s to %s: %w", id, to.AgentID(), err)
-	}
-	return h.count(s), pathOf(s.Conn().RemoteMultiaddr()), nil
 }
 
 func (h *Host) openError(ctx context.Context, to identity.PublicKey, id string, relayOK bool, err error) error {

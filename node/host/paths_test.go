@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,6 +148,39 @@ func TestLimitsFollowTheCaller(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTwinRelayedConnections: both sides dial each other through the relay at
+// the same time, all the while opening streams. One connection stays and no
+// stream fails.
+func TestTwinRelayedConnections(t *testing.T) {
+	t.Parallel()
+	_, a, b, _ := apart(t, Config{Known: func(identity.PublicKey) bool { return true }})
+	twins := 0
+	for range 6 {
+		var wg sync.WaitGroup
+		for _, x := range [][2]*Host{{a, b}, {b, a}} {
+			wg.Go(func() {
+				if err := x[0].dial(within(t), x[1].id); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if len(a.links(b.id)) > 1 {
+			twins++
+		}
+		for range 3 {
+			say(t, a, b.PeerID(), echo, "one")
+			say(t, b, a.PeerID(), echo, "two")
+		}
+		until(t, "one connection", func() bool { return len(a.links(b.id)) == 1 && len(b.links(a.id)) == 1 })
+		for _, l := range a.links(b.id) {
+			l.conn.Close()
+		}
+		until(t, "closed", func() bool { return len(a.links(b.id)) == 0 && len(b.links(a.id)) == 0 })
+	}
+	t.Logf("%d twins seen in 6 rounds", twins)
 }
 
 func TestRelayThenDirect(t *testing.T) {

@@ -29,17 +29,41 @@ var _ Stream = (network.Stream)(nil)
 // show that its connection lives.
 type counted struct {
 	network.Stream
+	host *Host
 	peer *peerState
 	link *link
 	done atomic.Bool // Close or Reset was called
 }
 
-func (h *Host) count(s network.Stream) *counted {
-	p, l := h.linkOf(s.Conn())
-	if p == nil { // the connection has just gone; the stream will say so
-		p, l = &peerState{}, &link{}
+// count begins to count a stream; false if its connection is about to be
+// closed, so the stream must not be used.
+func (h *Host) count(s network.Stream) (*counted, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := &counted{Stream: s, host: h, peer: &peerState{}, link: &link{}}
+	ps := h.peers[s.Conn().RemotePeer()]
+	if ps == nil { // the connection has just gone; the stream will say so
+		return c, true
 	}
-	return &counted{Stream: s, peer: p, link: l}
+	c.peer = ps
+	for _, l := range ps.links {
+		if l.conn == s.Conn() {
+			c.link = l
+			l.streams++
+			// The peer may have had a reason not to close it.
+			return c, l.doomed.IsZero() || time.Since(l.doomed) > twinLife
+		}
+	}
+	return c, true
+}
+
+// release says that the stream is used no more.
+func (s *counted) release() {
+	if !s.done.Swap(true) {
+		s.host.mu.Lock()
+		s.link.streams--
+		s.host.mu.Unlock()
+	}
 }
 
 // Read implements io.Reader.
@@ -61,20 +85,20 @@ func (s *counted) Write(b []byte) (int, error) {
 
 // Close closes both halves. Bytes already written are still delivered.
 func (s *counted) Close() error {
-	s.done.Store(true)
+	s.release()
 	return s.Stream.Close()
 }
 
 // Reset ends both halves at once.
 func (s *counted) Reset() error {
-	s.done.Store(true)
+	s.release()
 	return s.Stream.Reset()
 }
 
 // abandon resets the stream unless its owner has closed it: a reset after
 // Close would throw away bytes that are still on the way.
 func (s *counted) abandon() {
-	if !s.done.Swap(true) {
-		s.Stream.Reset()
+	if !s.done.Load() {
+		s.Reset()
 	}
 }

@@ -35,6 +35,7 @@ func (h *Host) upgradeSoonLocked(p peer.ID, l *link) {
 		default:
 			return // a wanted peer is tried again by keep
 		}
+		h.punchReady() // a first look, so that a later one can be sure
 		ctx, cancel := context.WithTimeout(h.life, 2*upgradeWait)
 		defer cancel()
 		if !h.identified(ctx, l.conn) {

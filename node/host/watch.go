@@ -51,6 +51,7 @@ func (h *Host) watchNetwork() error {
 					h.networkChanged()
 				}
 			case <-tick.C:
+				h.punchReady()
 				now := time.Now()
 				wall := now.Round(0).Sub(last.Round(0)) // Round strips the monotonic reading
 				if slept(wall, now.Sub(last)) {
