@@ -56,40 +56,43 @@ var runCommand = &Spec{
 		integer("max_bytes", "output to show, 30000 unless given", 256, 96<<10)),
 	decode: func(args, _ []byte) (Plan, *workspace.Refusal) {
 		var a struct {
-			Argv      []string          `json:"argv"`
-			Cwd       *string           `json:"cwd"`
-			Env       map[string]string `json:"env"`
-			Stdin     string            `json:"stdin"`
-			TimeoutMS *int64            `json:"timeout_ms"`
-			YieldMS   *int64            `json:"yield_ms"`
-			MaxBytes  *int              `json:"max_bytes"`
+			Argv      []text          `json:"argv"`
+			Cwd       *string         `json:"cwd"`
+			Env       map[string]text `json:"env"`
+			Stdin     string          `json:"stdin"`
+			TimeoutMS *whole          `json:"timeout_ms"`
+			YieldMS   *whole          `json:"yield_ms"`
+			MaxBytes  *whole          `json:"max_bytes"`
 		}
 		if r := arguments(args, &a); r != nil {
 			return Plan{}, r
 		}
+		var p Plan
 		size := 0
 		for _, s := range a.Argv {
+			p.Argv = append(p.Argv, string(s))
 			size += len(s)
 		}
 		if r := firstOf(
-			between("number of arguments", int64(len(a.Argv)), 1, maxArgv), between("length of argv", int64(size), 1, maxArgLen),
-			between("length of stdin", int64(len(a.Stdin)), 0, maxStdin), between("number of env entries", int64(len(a.Env)), 0, 32),
+			between("number of arguments", whole(len(a.Argv)), 1, maxArgv), between("length of argv", whole(size), 1, maxArgLen),
+			between("length of stdin", whole(len(a.Stdin)), 0, maxStdin), between("number of env entries", whole(len(a.Env)), 0, 32),
 			between("timeout_ms", or(a.TimeoutMS, 120_000), 1, maxTimeout), between("yield_ms", or(a.YieldMS, 10_000), minYield, maxYield),
-			between("max_bytes", int64(or(a.MaxBytes, 30_000)), 256, 96<<10)); r != nil {
+			between("max_bytes", or(a.MaxBytes, 30_000), 256, 96<<10)); r != nil {
 			return Plan{}, r
 		}
+		vars := make(map[string]string, len(a.Env))
 		for k, v := range a.Env {
+			vars[k] = string(v)
 			if !envKey.MatchString(k) || len(v) > 4096 {
 				return Plan{}, workspace.Refuse(workspace.BadArguments, "env %q is not a variable name, or its value is over 4096 bytes", k)
 			}
 		}
-		p := Plan{Argv: a.Argv}
 		if a.Cwd != nil {
 			p.Uses = use(*a.Cwd, workspace.Read|workspace.Exec)
 		}
 		p.Run = func(ctx context.Context, env *Env) (Output, error) {
 			req := command.Request{
-				Plan: env.Command, Env: a.Env, Stdin: []byte(a.Stdin), MaxBytes: or(a.MaxBytes, 30_000),
+				Plan: env.Command, Env: vars, Stdin: []byte(a.Stdin), MaxBytes: int(or(a.MaxBytes, 30_000)),
 				Timeout: time.Duration(or(a.TimeoutMS, 120_000)) * time.Millisecond, Yield: time.Duration(or(a.YieldMS, 10_000)) * time.Millisecond,
 				Progress: func(p []byte) { env.Progress(string(p)) },
 			}
@@ -125,8 +128,8 @@ var jobOutput = &Spec{
 	decode: func(args, _ []byte) (Plan, *workspace.Refusal) {
 		var a struct {
 			Job    string `json:"job"`
-			After  int64  `json:"after"`
-			WaitMS int64  `json:"wait_ms"`
+			After  whole  `json:"after"`
+			WaitMS whole  `json:"wait_ms"`
 		}
 		if r := arguments(args, &a); r != nil {
 			return Plan{}, r
@@ -135,7 +138,7 @@ var jobOutput = &Spec{
 			return Plan{}, r
 		}
 		return Plan{Run: func(ctx context.Context, env *Env) (Output, error) {
-			res, err := env.Runner.Output(ctx, a.Job, a.After, time.Duration(a.WaitMS)*time.Millisecond)
+			res, err := env.Runner.Output(ctx, a.Job, int64(a.After), time.Duration(a.WaitMS)*time.Millisecond)
 			if err != nil {
 				return Output{}, err
 			}

@@ -2,7 +2,10 @@ package tool
 
 import (
 	"fmt"
+	"math"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/weftmesh/weft/protocols/strict"
 	"github.com/weftmesh/weft/workspace"
@@ -24,10 +27,58 @@ func arguments(raw []byte, v any) *workspace.Refusal {
 	return nil
 }
 
+// whole is an integer argument. 10.0 and 1e1 are integers too, in JSON Schema
+// as well as for the clients that write every number as a double.
+type whole int64
+
+// UnmarshalJSONFrom reads a number without a fraction, or null as 0.
+func (w *whole) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	*w = 0
+	tok, err := dec.ReadToken()
+	if err != nil || tok.Kind() == 'n' {
+		return err
+	}
+	if tok.Kind() != '0' {
+		return fmt.Errorf("a %s where a number belongs", tok.Kind())
+	}
+	f, err := tok.Float() // exact: package strict lets no number beyond 2^53 through
+	if err != nil || f != math.Trunc(f) {
+		return fmt.Errorf("%.40s is not a whole number", tok)
+	}
+	*w = whole(f)
+	return nil
+}
+
+// text is a string inside a list or a map, where null would silently be an
+// empty one. As a whole argument, null means that it was left out.
+type text string
+
+// UnmarshalJSONFrom reads a string and nothing else.
+func (t *text) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	tok, err := dec.ReadToken()
+	if err != nil {
+		return err
+	}
+	if tok.Kind() != '"' {
+		return fmt.Errorf("a %s where a string belongs", tok.Kind())
+	}
+	*t = text(tok.String())
+	return nil
+}
+
 // between refuses a number outside its bounds.
-func between(name string, v, low, high int64) *workspace.Refusal {
-	if v < low || v > high {
+func between(name string, v whole, low, high int64) *workspace.Refusal {
+	if int64(v) < low || int64(v) > high {
 		return workspace.Refuse(workspace.BadArguments, "%s is %d, allowed is %d to %d", name, v, low, high)
+	}
+	return nil
+}
+
+// given refuses a call that left a required text out: an empty text and none
+// are not the same to somebody who edits.
+func given[T ~string](name string, v *T) *workspace.Refusal {
+	if v == nil {
+		return workspace.Refuse(workspace.BadArguments, "%s is missing", name)
 	}
 	return nil
 }

@@ -28,14 +28,14 @@ var readFile = &Spec{
 		integer("max_bytes", "budget of the shown text, 32768 unless given", 1024, 96<<10)),
 	decode: func(args, _ []byte) (Plan, *workspace.Refusal) {
 		var a struct {
-			Path      string  `json:"path"`
-			StartLine *int    `json:"start_line"`
-			MaxLines  *int    `json:"max_lines"`
-			Offset    *int64  `json:"offset"`
-			Length    *int64  `json:"length"`
+			Path      *string `json:"path"`
+			StartLine *whole  `json:"start_line"`
+			MaxLines  *whole  `json:"max_lines"`
+			Offset    *whole  `json:"offset"`
+			Length    *whole  `json:"length"`
 			Encoding  *string `json:"encoding"`
 			Numbers   bool    `json:"numbers"`
-			MaxBytes  *int    `json:"max_bytes"`
+			MaxBytes  *whole  `json:"max_bytes"`
 		}
 		if r := arguments(args, &a); r != nil {
 			return Plan{}, r
@@ -45,22 +45,22 @@ var readFile = &Spec{
 			return Plan{}, workspace.Refuse(workspace.BadArguments, "read by lines (start_line, max_lines) or by bytes (offset, length), not both")
 		}
 		if r := firstOf(
-			between("start_line", int64(or(a.StartLine, 1)), 1, 1<<31),
-			between("max_lines", int64(or(a.MaxLines, 2000)), 1, 2000),
+			given("path", a.Path), between("start_line", or(a.StartLine, 1), 1, 1<<31),
+			between("max_lines", or(a.MaxLines, 2000), 1, 2000),
 			between("offset", or(a.Offset, 0), 0, 1<<52),
 			between("length", or(a.Length, 32<<10), 1, 256<<10),
-			between("max_bytes", int64(or(a.MaxBytes, 32<<10)), 1024, 96<<10),
+			between("max_bytes", or(a.MaxBytes, 32<<10), 1024, 96<<10),
 			oneOf("encoding", or(a.Encoding, "auto"), "auto", "base64")); r != nil {
 			return Plan{}, r
 		}
-		req := files.ReadRequest{StartLine: or(a.StartLine, 0), MaxLines: or(a.MaxLines, 0), Offset: or(a.Offset, 0),
-			Encoding: or(a.Encoding, "auto"), Numbers: a.Numbers, MaxBytes: or(a.MaxBytes, 0)}
+		req := files.ReadRequest{StartLine: int(or(a.StartLine, 0)), MaxLines: int(or(a.MaxLines, 0)), Offset: int64(or(a.Offset, 0)),
+			Encoding: or(a.Encoding, "auto"), Numbers: a.Numbers, MaxBytes: int(or(a.MaxBytes, 0))}
 		if byBytes {
-			req.Length = or(a.Length, 32<<10)
+			req.Length = int64(or(a.Length, 32<<10))
 		}
-		return Plan{Uses: use(a.Path, workspace.Read), Run: func(ctx context.Context, env *Env) (Output, error) {
+		return Plan{Uses: use(*a.Path, workspace.Read), Run: func(ctx context.Context, env *Env) (Output, error) {
 			var err error
-			if req.Path, err = mustPath(a.Path); err != nil {
+			if req.Path, err = mustPath(*a.Path); err != nil {
 				return Output{}, err
 			}
 			res, err := env.Tree.Read(ctx, req)
@@ -78,13 +78,16 @@ var stat = &Spec{
 	Schema:      schema("path", str("path", pathWords)),
 	decode: func(args, _ []byte) (Plan, *workspace.Refusal) {
 		var a struct {
-			Path string `json:"path"`
+			Path *string `json:"path"`
 		}
 		if r := arguments(args, &a); r != nil {
 			return Plan{}, r
 		}
-		return Plan{Uses: use(a.Path, workspace.Read), Run: func(ctx context.Context, env *Env) (Output, error) {
-			p, err := mustPath(a.Path)
+		if r := given("path", a.Path); r != nil {
+			return Plan{}, r
+		}
+		return Plan{Uses: use(*a.Path, workspace.Read), Run: func(ctx context.Context, env *Env) (Output, error) {
+			p, err := mustPath(*a.Path)
 			if err != nil {
 				return Output{}, err
 			}
@@ -108,24 +111,24 @@ var listDir = &Spec{
 		boolean("include_ignored", "also show what .gitignore leaves out")),
 	decode: func(args, _ []byte) (Plan, *workspace.Refusal) {
 		var a struct {
-			Path           string `json:"path"`
-			Depth          *int   `json:"depth"`
-			Limit          *int   `json:"limit"`
-			Cursor         string `json:"cursor"`
-			IncludeIgnored bool   `json:"include_ignored"`
+			Path           *string `json:"path"`
+			Depth          *whole  `json:"depth"`
+			Limit          *whole  `json:"limit"`
+			Cursor         string  `json:"cursor"`
+			IncludeIgnored bool    `json:"include_ignored"`
 		}
 		if r := arguments(args, &a); r != nil {
 			return Plan{}, r
 		}
-		if r := firstOf(between("depth", int64(or(a.Depth, 1)), 1, 5), between("limit", int64(or(a.Limit, 500)), 1, 1000)); r != nil {
+		if r := firstOf(given("path", a.Path), between("depth", or(a.Depth, 1), 1, 5), between("limit", or(a.Limit, 500), 1, 1000)); r != nil {
 			return Plan{}, r
 		}
-		return Plan{Uses: use(a.Path, workspace.Read), Run: func(ctx context.Context, env *Env) (Output, error) {
-			p, err := mustPath(a.Path)
+		return Plan{Uses: use(*a.Path, workspace.Read), Run: func(ctx context.Context, env *Env) (Output, error) {
+			p, err := mustPath(*a.Path)
 			if err != nil {
 				return Output{}, err
 			}
-			res, err := env.Tree.List(ctx, files.ListRequest{Path: p, Depth: or(a.Depth, 1), Limit: or(a.Limit, 500), Cursor: a.Cursor, IncludeIgnored: a.IncludeIgnored})
+			res, err := env.Tree.List(ctx, files.ListRequest{Path: p, Depth: int(or(a.Depth, 1)), Limit: int(or(a.Limit, 500)), Cursor: a.Cursor, IncludeIgnored: a.IncludeIgnored})
 			if err != nil {
 				return Output{}, err
 			}

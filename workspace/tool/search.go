@@ -29,24 +29,24 @@ var globFiles = &Spec{
 	decode: func(args, _ []byte) (Plan, *workspace.Refusal) {
 		var a struct {
 			Pattern        string  `json:"pattern"`
-			Path           string  `json:"path"`
-			Limit          *int    `json:"limit"`
+			Path           *string `json:"path"`
+			Limit          *whole  `json:"limit"`
 			Sort           *string `json:"sort"`
 			IncludeIgnored bool    `json:"include_ignored"`
 		}
 		if r := arguments(args, &a); r != nil {
 			return Plan{}, r
 		}
-		if r := firstOf(pattern("pattern", a.Pattern), between("limit", int64(or(a.Limit, 200)), 1, 1000),
+		if r := firstOf(given("path", a.Path), pattern("pattern", a.Pattern), between("limit", or(a.Limit, 200), 1, 1000),
 			oneOf("sort", or(a.Sort, "path"), "path", "mtime")); r != nil {
 			return Plan{}, r
 		}
-		return Plan{Uses: use(a.Path, workspace.Read), Run: func(ctx context.Context, env *Env) (Output, error) {
-			p, err := mustPath(a.Path)
+		return Plan{Uses: use(*a.Path, workspace.Read), Run: func(ctx context.Context, env *Env) (Output, error) {
+			p, err := mustPath(*a.Path)
 			if err != nil {
 				return Output{}, err
 			}
-			res, err := env.Tree.Glob(ctx, files.GlobRequest{Pattern: a.Pattern, Path: p, Limit: or(a.Limit, 200), Sort: or(a.Sort, "path"), IncludeIgnored: a.IncludeIgnored})
+			res, err := env.Tree.Glob(ctx, files.GlobRequest{Pattern: a.Pattern, Path: p, Limit: int(or(a.Limit, 200)), Sort: or(a.Sort, "path"), IncludeIgnored: a.IncludeIgnored})
 			if err != nil {
 				return Output{}, err
 			}
@@ -72,32 +72,32 @@ var grep = &Spec{
 	decode: func(args, _ []byte) (Plan, *workspace.Refusal) {
 		var a struct {
 			Pattern        string  `json:"pattern"`
-			Path           string  `json:"path"`
+			Path           *string `json:"path"`
 			Glob           string  `json:"glob"`
 			Mode           *string `json:"mode"`
-			Context        int     `json:"context"`
+			Context        whole   `json:"context"`
 			IgnoreCase     bool    `json:"ignore_case"`
 			Multiline      bool    `json:"multiline"`
-			Limit          *int    `json:"limit"`
+			Limit          *whole  `json:"limit"`
 			IncludeIgnored bool    `json:"include_ignored"`
-			MaxBytes       *int    `json:"max_bytes"`
+			MaxBytes       *whole  `json:"max_bytes"`
 		}
 		if r := arguments(args, &a); r != nil {
 			return Plan{}, r
 		}
-		if r := firstOf(pattern("pattern", a.Pattern), between("context", int64(a.Context), 0, 10),
-			between("limit", int64(or(a.Limit, 200)), 1, 1000), between("glob length", int64(len(a.Glob)), 0, maxPattern),
-			between("max_bytes", int64(or(a.MaxBytes, 32<<10)), 1024, 96<<10),
+		if r := firstOf(given("path", a.Path), pattern("pattern", a.Pattern), between("context", a.Context, 0, 10),
+			between("limit", or(a.Limit, 200), 1, 1000), between("glob length", whole(len(a.Glob)), 0, maxPattern),
+			between("max_bytes", or(a.MaxBytes, 32<<10), 1024, 96<<10),
 			oneOf("mode", or(a.Mode, "content"), "content", "files", "count")); r != nil {
 			return Plan{}, r
 		}
-		return Plan{Uses: use(a.Path, workspace.Read), Run: func(ctx context.Context, env *Env) (Output, error) {
-			p, err := mustPath(a.Path)
+		return Plan{Uses: use(*a.Path, workspace.Read), Run: func(ctx context.Context, env *Env) (Output, error) {
+			p, err := mustPath(*a.Path)
 			if err != nil {
 				return Output{}, err
 			}
-			res, err := env.Tree.Grep(ctx, files.GrepRequest{Pattern: a.Pattern, Path: p, Glob: a.Glob, Mode: or(a.Mode, "content"), Context: a.Context,
-				IgnoreCase: a.IgnoreCase, Multiline: a.Multiline, Limit: or(a.Limit, 200), IncludeIgnored: a.IncludeIgnored, MaxBytes: or(a.MaxBytes, 0)})
+			res, err := env.Tree.Grep(ctx, files.GrepRequest{Pattern: a.Pattern, Path: p, Glob: a.Glob, Mode: or(a.Mode, "content"), Context: int(a.Context),
+				IgnoreCase: a.IgnoreCase, Multiline: a.Multiline, Limit: int(or(a.Limit, 200)), IncludeIgnored: a.IncludeIgnored, MaxBytes: int(or(a.MaxBytes, 0))})
 			if err != nil {
 				return Output{}, err
 			}

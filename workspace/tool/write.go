@@ -33,7 +33,7 @@ var writeFile = &Spec{
 		boolean("mkdirs", "make missing parent directories")),
 	decode: func(args, content []byte) (Plan, *workspace.Refusal) {
 		var a struct {
-			Path       string  `json:"path"`
+			Path       *string `json:"path"`
 			Encoding   *string `json:"encoding"`
 			Mode       string  `json:"mode"`
 			IfSHA256   string  `json:"if_sha256"`
@@ -43,7 +43,7 @@ var writeFile = &Spec{
 		if r := arguments(args, &a); r != nil {
 			return Plan{}, r
 		}
-		if r := firstOf(oneOf("mode", a.Mode, "create", "overwrite"), oneOf("encoding", or(a.Encoding, "utf8"), "utf8", "base64"), hash("if_sha256", a.IfSHA256)); r != nil {
+		if r := firstOf(given("path", a.Path), oneOf("mode", a.Mode, "create", "overwrite"), oneOf("encoding", or(a.Encoding, "utf8"), "utf8", "base64"), hash("if_sha256", a.IfSHA256)); r != nil {
 			return Plan{}, r
 		}
 		if a.Mode == "overwrite" && a.IfSHA256 == "" {
@@ -58,9 +58,9 @@ var writeFile = &Spec{
 			content = decoded
 		}
 		req := files.WriteRequest{Content: content, Raw: raw, Mode: a.Mode, IfSHA256: a.IfSHA256, Executable: a.Executable, Mkdirs: a.Mkdirs}
-		return Plan{Uses: use(a.Path, workspace.Write), Writes: int64(len(content)), Run: func(ctx context.Context, env *Env) (Output, error) {
+		return Plan{Uses: use(*a.Path, workspace.Write), Writes: int64(len(content)), Run: func(ctx context.Context, env *Env) (Output, error) {
 			var err error
-			if req.Path, err = mustPath(a.Path); err != nil {
+			if req.Path, err = mustPath(*a.Path); err != nil {
 				return Output{}, err
 			}
 			res, err := env.Tree.Write(ctx, req)
@@ -68,7 +68,7 @@ var writeFile = &Spec{
 				return Output{}, err
 			}
 			out := fromFiles(res.Output)
-			out.Written, out.Changed = res.NewSize, []string{a.Path}
+			out.Written, out.Changed = res.NewSize, []string{*a.Path}
 			return out, nil
 		}}, nil
 	},
@@ -91,11 +91,11 @@ var editFile = &Spec{
 		boolean("dry_run", "show the diff and write nothing")),
 	decode: func(args, _ []byte) (Plan, *workspace.Refusal) {
 		var a struct {
-			Path  string `json:"path"`
+			Path  *string `json:"path"`
 			Edits []struct {
-				Old   string `json:"old"`
-				New   string `json:"new"`
-				Count *int   `json:"count"`
+				Old   text   `json:"old"`
+				New   *text  `json:"new"`
+				Count *whole `json:"count"`
 				All   bool   `json:"all"`
 			} `json:"edits"`
 			IfSHA256 string `json:"if_sha256"`
@@ -104,7 +104,7 @@ var editFile = &Spec{
 		if r := arguments(args, &a); r != nil {
 			return Plan{}, r
 		}
-		if r := firstOf(between("number of edits", int64(len(a.Edits)), 1, maxEdits), hash("if_sha256", a.IfSHA256)); r != nil {
+		if r := firstOf(given("path", a.Path), between("number of edits", whole(len(a.Edits)), 1, maxEdits), hash("if_sha256", a.IfSHA256)); r != nil {
 			return Plan{}, r
 		}
 		req := files.EditRequest{IfSHA256: a.IfSHA256, DryRun: a.DryRun}
@@ -113,18 +113,21 @@ var editFile = &Spec{
 			if e.Old == "" {
 				return Plan{}, workspace.Refuse(workspace.BadArguments, "old is empty; to create a file use write_file")
 			}
+			if r := given("new", e.New); r != nil { // would delete old
+				return Plan{}, r
+			}
 			if e.Count != nil && e.All {
 				return Plan{}, workspace.Refuse(workspace.BadArguments, "count or all, not both")
 			}
-			if r := between("count", int64(or(e.Count, 1)), 1, 100_000); r != nil {
+			if r := between("count", or(e.Count, 1), 1, 100_000); r != nil {
 				return Plan{}, r
 			}
-			req.Edits = append(req.Edits, files.TextEdit{Old: e.Old, New: e.New, Count: or(e.Count, 0), All: e.All})
-			grows += int64(len(e.New))
+			req.Edits = append(req.Edits, files.TextEdit{Old: string(e.Old), New: string(*e.New), Count: int(or(e.Count, 0)), All: e.All})
+			grows += int64(len(*e.New))
 		}
-		return Plan{Uses: use(a.Path, workspace.Write), Writes: grows, Run: func(ctx context.Context, env *Env) (Output, error) {
+		return Plan{Uses: use(*a.Path, workspace.Write), Writes: grows, Run: func(ctx context.Context, env *Env) (Output, error) {
 			var err error
-			if req.Path, err = mustPath(a.Path); err != nil {
+			if req.Path, err = mustPath(*a.Path); err != nil {
 				return Output{}, err
 			}
 			res, err := env.Tree.Edit(ctx, req)
@@ -133,7 +136,7 @@ var editFile = &Spec{
 			}
 			out := fromFiles(res.Output)
 			if !a.DryRun {
-				out.Written, out.Changed = res.NewSize, []string{a.Path}
+				out.Written, out.Changed = res.NewSize, []string{*a.Path}
 			}
 			return out, nil
 		}}, nil
