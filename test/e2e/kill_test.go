@@ -57,7 +57,7 @@ func testKill(t *testing.T, victim func(*pair) *world.Node) {
 	p := newPair(t, fixture.Small)
 	p.req.PinPorts(t)
 	p.prov.PinPorts(t)
-	flags := []string{"--write", "--for", "2h", "--calls", "100000"}
+	flags := []string{"--write", "--for", "2h", "--calls", "100000", "--rate", "60000"}
 	run := &killRun{id: p.open(t, flags...).SessionID}
 	runs := []*killRun{run}
 	rounds, seed := kills, rand.Uint64()
@@ -153,8 +153,11 @@ func checkRun(t *testing.T, p *pair, run *killRun) {
 			t.Errorf("%s was acknowledged and is not there: %s", a.file, a.text)
 		case a.code == 0:
 			told++
-		case a.code == 4:
+		case a.code == denied:
 			refused++
+			t.Errorf("%s was refused, though it was granted: %s", a.file, a.text)
+		case a.code != down && a.code != 1:
+			t.Errorf("%s ended with exit code %d: %s", a.file, a.code, a.text)
 		}
 	}
 	if told > ok {

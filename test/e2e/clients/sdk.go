@@ -104,6 +104,36 @@ type Tool struct {
 // SDK starts the SDK client with a server and waits until they are connected.
 func (s *Set) SDK(t testing.TB, w *world.World, srv Server) *Client {
 	t.Helper()
+	proc, first := s.connect(t, w, srv)
+	if first.Event != "connected" {
+		proc.End()
+		t.Fatalf("the SDK client did not connect: %+v\n%s", first.Error, proc.Stderr())
+	}
+	c := &Client{proc: proc, waiting: map[int]chan event{}}
+	c.Protocol, c.Name, c.Version = first.Protocol, first.Server.Name, first.Server.Version
+	c.wg.Go(c.pump)
+	t.Cleanup(func() {
+		c.proc.End()
+		c.wg.Wait()
+	})
+	return c
+}
+
+// Refused starts the SDK client with a server that must not take it, and
+// returns why it did not; "" when it did.
+func (s *Set) Refused(t testing.TB, w *world.World, srv Server) string {
+	t.Helper()
+	proc, first := s.connect(t, w, srv)
+	defer proc.End()
+	if first.Error == nil {
+		return ""
+	}
+	return first.Error.Message
+}
+
+// connect starts client.mjs and reads its first line.
+func (s *Set) connect(t testing.TB, w *world.World, srv Server) (*world.Process, event) {
+	t.Helper()
 	source := filepath.Join(world.Root(t), "test", "e2e", "testdata", "npm")
 	// Beside node_modules, since imports are looked up from the script's place.
 	script := s.path("client-" + hashOf(t, source, "client.mjs") + ".mjs")
@@ -122,20 +152,14 @@ func (s *Set) SDK(t testing.TB, w *world.World, srv Server) *Client {
 	if srv.Node != nil {
 		env = srv.Node.Env(srv.Env...)
 	}
-	c := &Client{proc: w.Start(t, world.Spec{Name: "mcp sdk client", Argv: argv, Env: env, Node: srv.Node}), waiting: map[int]chan event{}}
-	line, ok := c.proc.Line(connectPatience)
+	proc := w.Start(t, world.Spec{Name: "mcp sdk client", Argv: argv, Env: env, Node: srv.Node})
+	line, ok := proc.Line(connectPatience)
 	var e event
-	if !ok || json.Unmarshal(line, &e) != nil || e.Event != "connected" {
-		c.proc.End()
-		t.Fatalf("the SDK client did not connect: %s\n%s", line, c.proc.Stderr())
+	if !ok || json.Unmarshal(line, &e) != nil || e.Event == "" {
+		proc.End()
+		t.Fatalf("the SDK client's first line: %q\n%s", line, proc.Stderr())
 	}
-	c.Protocol, c.Name, c.Version = e.Protocol, e.Server.Name, e.Server.Version
-	c.wg.Go(c.pump)
-	t.Cleanup(func() {
-		c.proc.End()
-		c.wg.Wait()
-	})
-	return c
+	return proc, e
 }
 
 // pump hands each line to who waits for it, until the client ends.

@@ -65,6 +65,19 @@ func remaining() string {
 	return strings.Join(names, "; ")
 }
 
+// Running lists the command lines, among all processes that tests started,
+// which hold the text. It sees into sandboxes, as their processes are
+// descendants like any other. Empty on systems other than Linux.
+func Running(text string) []string {
+	var lines []string
+	for _, p := range descendants() {
+		if strings.Contains(p.command, text) {
+			lines = append(lines, p.command)
+		}
+	}
+	return lines
+}
+
 // Root is the folder of the module's go.mod.
 func Root(t testing.TB) string {
 	t.Helper()
