@@ -64,6 +64,9 @@ func (s *Session) answered(j *job, a answer, written int64) {
 		read = 0
 	}
 	s.tally(denied, read, written)
+	if denied && a.Code != string(workspace.RateLimited) { // too fast is not hostile
+		s.countRefusal()
+	}
 	now := s.cfg.Now()
 	s.hub.publish(Event{Seq: j.seq, Tool: j.tool(), Verdict: a.Verdict, Code: a.Code, Path: j.path,
 		MS: now.Sub(j.began).Milliseconds(), Bytes: int64(len(a.Body)), Time: now.UnixMilli()})
@@ -219,12 +222,13 @@ func (s *Session) storedAnswer(st callState) (a answer, err error) {
 	return a, err
 }
 
-// tally counts a call's end and pauses the session after too many refusals.
+// tally counts a call's end.
 func (s *Session) tally(refused bool, read, written int64) {
 	s.meter.Done(refused, read, written)
-	if !refused {
-		return
-	}
+}
+
+// countRefusal pauses the session after too many refusals.
+func (s *Session) countRefusal() {
 	s.mu.Lock()
 	s.refused++
 	pause := s.refused >= gate.PauseAfter && s.st.State == gate.Open

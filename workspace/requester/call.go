@@ -84,6 +84,7 @@ func (s *Session) handle(d *session.Delivery, c session.Call, digest string, fre
 	switch {
 	case found: // a forged repeat gets a record and no answer: the id is taken
 		s.tally(true, 0, 0)
+		s.countRefusal()
 	case refusal != nil:
 		s.answered(j, j.answer, 0)
 	default:

@@ -127,6 +127,7 @@ func (s *Session) refuseUnreadable(d *session.Delivery, why error) error {
 		s.logBroken(err)
 	}
 	s.tally(true, 0, 0)
+	s.countRefusal()
 	return why
 }
 
