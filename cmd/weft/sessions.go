@@ -187,6 +187,9 @@ func eventTail(e requester.Event) string {
 	if e.Code != "" {
 		tail += "  [" + e.Code + "]"
 	}
+	if e.Warning != "" {
+		tail += "  ! " + e.Warning
+	}
 	return strings.TrimSpace(fmt.Sprintf("%s  %d ms, %d bytes", tail, e.MS, e.Bytes))
 }
 

@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	ma "github.com/multiformats/go-multiaddr"
 )
 
@@ -58,5 +57,3 @@ func cmpBool(a, b bool) int {
 	}
 	return 1
 }
-
-func isRelayed(c network.Conn) bool { return pathOf(c.RemoteMultiaddr()) == Relay }

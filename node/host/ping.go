@@ -34,7 +34,7 @@ func (h *Host) Ping(ctx context.Context, k identity.PublicKey) (time.Duration, P
 	if err := h.reach(ctx, p); err != nil {
 		return 0, "", unreachable(k, err)
 	}
-	var last error = errors.New("it disconnected")
+	last := errors.New("it disconnected")
 	for _, l := range h.links(p) { // a dead connection is closed; the next may live
 		pctx, cancel := context.WithTimeout(ctx, pingWait)
 		rtt, err := h.pingLink(pctx, l)

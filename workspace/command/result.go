@@ -104,13 +104,3 @@ func runeStart(p []byte, i int) int {
 	}
 	return i
 }
-
-// runeEnd is the smallest boundary that is not before i.
-func runeEnd(p []byte, i int) int {
-	at := runeStart(p, i)
-	if at == i {
-		return i
-	}
-	_, n := utf8.DecodeRune(p[at:])
-	return at + n
-}

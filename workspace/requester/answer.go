@@ -53,23 +53,23 @@ func (s *Session) finish(j *job, out tool.Output, err error) {
 		s.logBroken(err)
 		return
 	}
-	s.answered(j, j.answer, out.Written)
+	s.answered(j, j.answer, out)
 }
 
 // answered counts, shows and sends an answer that is durable.
-func (s *Session) answered(j *job, a answer, written int64) {
+func (s *Session) answered(j *job, a answer, out tool.Output) {
 	denied := a.Verdict == string(sessionlog.Denied)
 	read := int64(len(a.Body))
 	if denied {
 		read = 0
 	}
-	s.tally(denied, read, written)
+	s.tally(denied, read, out.Written)
 	if denied && a.Code != string(workspace.RateLimited) { // too fast is not hostile
 		s.countRefusal()
 	}
 	now := s.cfg.Now()
 	s.hub.publish(Event{Seq: j.seq, Tool: j.tool(), Verdict: a.Verdict, Code: a.Code, Path: j.path,
-		MS: now.Sub(j.began).Milliseconds(), Bytes: int64(len(a.Body)), Time: now.UnixMilli()})
+		MS: now.Sub(j.began).Milliseconds(), Bytes: int64(len(a.Body)), Warning: out.Warning, Time: now.UnixMilli()})
 	s.deliver(j.call.ID, a)
 }
 

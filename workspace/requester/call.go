@@ -86,7 +86,7 @@ func (s *Session) handle(d *session.Delivery, c session.Call, digest string, fre
 		s.tally(true, 0, 0)
 		s.countRefusal()
 	case refusal != nil:
-		s.answered(j, j.answer, 0)
+		s.answered(j, j.answer, tool.Output{})
 	default:
 		s.run(j)
 	}

@@ -3,6 +3,7 @@ package requester
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/weftmesh/weft/workspace"
@@ -36,14 +37,29 @@ func (s *Session) openFolders() (err error) {
 		mounts = append(mounts, command.Mount{Name: r.Name, HostDir: s.tree.HostDir(r.Name), Writable: r.Rights.Has(workspace.Write)})
 	}
 	s.runner, err = command.NewRunner(command.Config{
-		Roots: mounts, StateDir: filepath.Join(s.cfg.StateDir, s.id), Allowed: s.allow,
+		Roots: mounts, StateDir: s.stateDir(), Allowed: s.allow, Pins: s.st.Pins,
 		Denied: s.denied, Secret: rules.Secret, Redact: s.secrets.Load,
 		AllowNet: s.grant.Network, Unsandboxed: s.grant.Unsandboxed, Log: s.cfg.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("prepare the sandbox: %w", err)
 	}
+	s.st.Pins = s.runner.Pins()
 	return nil
+}
+
+// stateDir keeps the session's build cache and command logs while it lives.
+func (s *Session) stateDir() string { return filepath.Join(s.cfg.StateDir, s.id) }
+
+// cleanUp removes what commands of an ended session left in stateDir.
+func (s *Session) cleanUp() {
+	if s.runner == nil {
+		return
+	}
+	s.runner.Close()
+	if err := os.RemoveAll(s.stateDir()); err != nil {
+		s.cfg.Log.Warn("the build cache of an ended session could not be removed", "session", s.id, "err", err)
+	}
 }
 
 // learnSecrets reads what must not leave: again after each command, which may

@@ -11,6 +11,8 @@ type Event struct {
 	Path    string `json:"path"`
 	MS      int64  `json:"ms"`
 	Bytes   int64  `json:"bytes"`
+	// Warning says what a command made that tools refuse to touch.
+	Warning string `json:"warning,omitzero"`
 	// State is set on a change of state or path, with Note in words.
 	State string `json:"state,omitzero"`
 	Note  string `json:"note,omitzero"`

@@ -121,6 +121,7 @@ func (s *Session) End(ctx context.Context, state gate.State, reason string) erro
 	}
 	s.announce(state, reason)
 	s.wg.Go(s.checkpoint)
+	s.wg.Go(s.cleanUp)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weftmesh/weft/store"
+	"github.com/weftmesh/weft/workspace/command"
 	"github.com/weftmesh/weft/workspace/gate"
 )
 
@@ -16,6 +17,9 @@ type stored struct {
 	Reason string            `json:"reason"`
 	LogKey string            `json:"logKey"`
 	Tools  string            `json:"tools"`
+	// Pins are the programs of the granted commands as they were when the
+	// grant was made; one that changed since is not run.
+	Pins []command.Pin `json:"pins"`
 	// Acked is the log size of the newest head the provider signed.
 	Acked uint64 `json:"acked"`
 	// PeerCert certifies the provider's log key, once it joined.

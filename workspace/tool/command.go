@@ -40,6 +40,9 @@ func fromCommand(r command.Result) Output {
 	}
 	o := withHeader(r.Header(), content)
 	o.Redacted, o.Changed = r.Redacted, r.Changed
+	if n := len(r.CreatedDenied); n > 0 {
+		o.Warning = "the command made " + strings.Join(r.CreatedDenied[:min(n, maxChanged)], " ") + ", which tools don't touch; look before you use it"
+	}
 	return o
 }
 

@@ -101,6 +101,9 @@ type Output struct {
 	Redacted int
 	// Changed are the virtual paths this call changed.
 	Changed []string
+	// Warning is for the requester's eyes: what a command made that tools
+	// refuse to touch.
+	Warning string
 }
 
 // withHeader makes a text output: the header line, then the content.
