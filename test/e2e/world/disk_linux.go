@@ -54,10 +54,25 @@ func (d *Disk) Fill(t testing.TB) {
 	}
 }
 
-// Free gives the disk back.
+// Free gives the disk back, and returns when there is room: a child of another
+// test may hold the removed file open until it has started.
 func (d *Disk) Free(t testing.TB) {
 	t.Helper()
+	info, err := os.Stat(d.filler)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Remove(d.filler); err != nil {
 		t.Fatal(err)
 	}
+	Until(t, Patience, "room on the disk", func() string {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(d.dir, &fs); err != nil {
+			return err.Error()
+		}
+		if free := int64(fs.Bavail) * fs.Bsize; free < info.Size()/2 {
+			return fmt.Sprintf("%d bytes are free", free)
+		}
+		return ""
+	})
 }

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -18,38 +19,51 @@ const threadNS = "/proc/thread-self/ns/net"
 
 // newNetns makes a namespace. It needs the right to (root).
 func newNetns() (*netns, error) {
-	type made struct {
-		ns  *netns
-		err error
+	var ns *netns
+	err := away(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		file, err := os.Open(threadNS)
+		if err != nil {
+			return err
+		}
+		if err := loopbackUp(); err != nil {
+			file.Close()
+			return err
+		}
+		ns = &netns{file}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a network namespace: %w", err)
 	}
-	c := make(chan made)
-	go func() {
-		// Never unlocked: the thread, whose namespace is changed for good,
-		// ends with the goroutine.
-		runtime.LockOSThread()
-		file, err := isolateThread()
-		c <- made{&netns{file}, err}
-	}()
-	m := <-c
-	if m.err != nil {
-		return nil, fmt.Errorf("make a network namespace: %w", m.err)
-	}
-	return m.ns, nil
+	return ns, nil
 }
 
-func isolateThread() (*os.File, error) {
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return nil, err
-	}
-	file, err := os.Open(threadNS)
-	if err != nil {
-		return nil, err
-	}
-	if err := loopbackUp(); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
+// away runs fn, which may change the thread's namespace, on a locked thread
+// and brings the thread back. The thread must not end instead: it may have
+// started a process earlier, and the death signal would end that process too.
+func away(fn func() error) error {
+	c := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		home, err := os.Open(threadNS)
+		if err != nil {
+			runtime.UnlockOSThread()
+			c <- err
+			return
+		}
+		defer home.Close()
+		err = fn()
+		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back == nil {
+			runtime.UnlockOSThread()
+		} else {
+			err = errors.Join(err, fmt.Errorf("return to the own network: %w", back))
+		}
+		c <- err
+	}()
+	return <-c
 }
 
 // loopbackUp switches the interface lo on in the thread's namespace.
@@ -76,32 +90,12 @@ func (ns *netns) do(fn func() error) error {
 	if ns == nil {
 		return fn()
 	}
-	c := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		home, err := os.Open(threadNS)
-		if err != nil {
-			runtime.UnlockOSThread()
-			c <- err
-			return
-		}
-		defer home.Close()
+	return away(func() error {
 		if err := unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
-			runtime.UnlockOSThread()
-			c <- err
-			return
+			return err
 		}
-		err = fn()
-		// Back before the thread is given up: were it to end, the death
-		// signal of the processes it started would end them too.
-		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back == nil {
-			runtime.UnlockOSThread()
-		} else if err == nil {
-			err = back
-		}
-		c <- err
-	}()
-	return <-c
+		return fn()
+	})
 }
 
 func (ns *netns) close() { ns.file.Close() }
