@@ -51,7 +51,7 @@ func BenchmarkInside(b *testing.B) {
 				{name: "channel alone", op: channelAlone(b)},
 				{name: "read alone", op: readAlone(b, dir)},
 				{name: "requester alone", op: requesterAlone(b, home(b), dir)},
-				{name: "both sides", op: bothSides(b, home(b), dir)},
+				{name: "both sides", op: bothSides(small)(b, home(b), dir)},
 			})
 		})
 	}
@@ -65,7 +65,8 @@ func BenchmarkAlone(b *testing.B) {
 	for side, make := range map[string]func(testing.TB, string, string) func(context.Context) error{
 		"channel":   func(tb testing.TB, _, _ string) func(context.Context) error { return channelAlone(tb) },
 		"requester": requesterAlone,
-		"both":      bothSides,
+		"both":      bothSides(small),
+		"both-1MiB": bothSides(large),
 	} {
 		for name, home := range map[string]func(testing.TB) string{"memory": memoryDir, "disk": testing.TB.TempDir} {
 			b.Run(side+"/"+name, func(b *testing.B) {
@@ -315,34 +316,27 @@ func requesterAlone(tb testing.TB, home, dir string) func(context.Context) error
 	}
 }
 
-// bothSides is the requester with a real provider.
-func bothSides(tb testing.TB, home, dir string) func(context.Context) error {
-	s := newSides(tb)
-	r := s.requester(tb, home, dir)
-	cfg := provider.Config{DB: openStore(tb, filepath.Join(home, "provider")), Key: s.prov, Log: slog.New(slog.DiscardHandler), Now: time.Now}
-	p, err := provider.Accept(context.Background(), cfg, s.doc.Raw())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p.Start()
-	tb.Cleanup(func() { p.Close() })
-	attach(tb, p.Channel(), r.Channel())
-	var made uint64
-	tb.Cleanup(func() {
-		if mine, theirs := r.View().Totals.Calls, p.View().Totals.Calls; mine != made || theirs != made {
-			tb.Errorf("%d calls were made, the logs have %d and %d", made, mine, theirs)
-		}
-	})
-	return func(ctx context.Context) error {
-		made++
-		got, err := p.Call(ctx, "read_file", readArgs, nil, nil)
+// bothSides is the requester with a real provider, and reads a file of some
+// size.
+func bothSides(size int) func(tb testing.TB, home, dir string) func(context.Context) error {
+	return func(tb testing.TB, home, dir string) func(context.Context) error {
+		s := newSides(tb)
+		r := s.requester(tb, home, dir)
+		cfg := provider.Config{DB: openStore(tb, filepath.Join(home, "provider")), Key: s.prov, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+		p, err := provider.Accept(context.Background(), cfg, s.doc.Raw())
 		if err != nil {
-			return err
+			tb.Fatal(err)
 		}
-		a, err := split(got.Verdict == "ok", got.Body)
-		if err != nil {
-			return err
-		}
-		return same(a.body, small)
+		p.Start()
+		tb.Cleanup(func() { p.Close() })
+		attach(tb, p.Channel(), r.Channel())
+		w := &weft{Session: p}
+		tb.Cleanup(func() {
+			made := w.made.Load()
+			if mine, theirs := r.View().Totals.Calls, p.View().Totals.Calls; mine != made || theirs != made {
+				tb.Errorf("%d calls were made, the logs have %d and %d", made, mine, theirs)
+			}
+		})
+		return reads(w, size)
 	}
 }
