@@ -141,6 +141,9 @@ func (d *Desk) serveSession(ctx context.Context, from identity.PublicKey, st hos
 		return
 	}
 	r, err := d.answering(hello.Session, from)
+	if errors.Is(err, errLater) {
+		return // resets the stream
+	}
 	if err != nil {
 		reason := session.RefuseUnknown
 		if errors.Is(err, errOver) {
@@ -151,6 +154,29 @@ func (d *Desk) serveSession(ctx context.Context, from identity.PublicKey, st hos
 		}
 		return
 	}
+	carried := make(chan struct{})
+	defer close(carried)
+	d.wg.Go(func() { d.notePath(r, path, carried) })
+	if err := r.Channel().Answer(ctx, st, hello); err != nil {
+		d.cfg.Log.Debug("session stream ended", "session", hello.Session, "err", err)
+	}
+}
+
+// notePath records the path of a stream once the session runs over it: a hello
+// alone, or a path that comes and goes within a second, leaves no record.
+func (d *Desk) notePath(r *requesting, path host.Path, carried <-chan struct{}) {
+	t := time.NewTimer(pathLag)
+	defer t.Stop()
+	select {
+	case <-carried:
+		return
+	case <-d.ctx.Done():
+		return
+	case <-t.C:
+	}
+	if !r.Channel().State().Attached {
+		return
+	}
 	d.mu.Lock()
 	before := r.path
 	r.path = path
@@ -158,10 +184,10 @@ func (d *Desk) serveSession(ctx context.Context, from identity.PublicKey, st hos
 	if before != path {
 		r.PathChanged(string(before), string(path))
 	}
-	if err := r.Channel().Answer(ctx, st, hello); err != nil {
-		d.cfg.Log.Debug("session stream ended", "session", hello.Session, "err", err)
-	}
 }
+
+// pathLag is how long a path must last to be told.
+const pathLag = 200 * time.Millisecond
 
 var errUnknown = errors.New("no such session")
 
@@ -177,13 +203,22 @@ func (d *Desk) answering(id string, from identity.PublicKey) (*requesting, error
 	case r != nil:
 		return nil, errUnknown
 	}
-	if peer, err := requester.Peer(d.cfg.DB, id); err != nil || peer != from {
+	peer, ended, err := requester.Ended(d.cfg.DB, id)
+	switch {
+	case err != nil || peer != from:
 		return nil, errUnknown
+	case ended:
+		return nil, errOver
 	}
-	return nil, errOver
+	return nil, errLater
 }
 
-var errOver = errors.New("the session is settled")
+var (
+	errOver = errors.New("the session is settled")
+	// errLater says that a session is kept and not live right now, since the
+	// node starts or stops: the provider tries again.
+	errLater = errors.New("the session is not live")
+)
 
 // untilSettled keeps a session of ours live until both have signed its
 // receipt, or the provider has had a day for it.

@@ -49,8 +49,9 @@ func (d *Desk) getSessions(w http.ResponseWriter, r *http.Request) error {
 	out := Sessions{Sessions: []Session{}}
 	for _, id := range ids {
 		s, err := d.find(r.Context(), id)
-		if err != nil {
-			return err
+		if err != nil { // one that can't be read must not hide the others
+			out.Sessions = append(out.Sessions, Session{SessionID: id, State: "unreadable", Reason: api.From(err).Error()})
+			continue
 		}
 		out.Sessions = append(out.Sessions, d.show(s))
 		s.free()

@@ -43,8 +43,13 @@ func (d *Desk) postShare(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *Desk) share(ctx context.Context, in ShareRequest) (*requester.Session, error) {
+	live := 0
 	d.mu.Lock()
-	live := len(d.requested)
+	for _, r := range d.requested {
+		if !r.View().State.Over() {
+			live++
+		}
+	}
 	d.mu.Unlock()
 	if live >= maxLive {
 		return nil, api.Errorf(api.Limited, "%d sessions are live, which is the most", live).Try("end some with weft stop ID (weft sessions lists them)")

@@ -163,18 +163,28 @@ func TestMeter(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) {
 		t.Parallel()
 		m := NewMeter(Budget{Calls: 100, ReadBytes: 10, WriteBytes: 10}, Used{})
-		if r := m.Room(11); r == nil {
+		if r := m.Reserve(11); r == nil {
 			t.Fatal("a write beyond the budget has room")
 		}
-		m.Done(false, 10, 10)
+		if r := m.Reserve(6); r != nil {
+			t.Fatal(r)
+		}
+		if r := m.Reserve(6); r == nil {
+			t.Fatal("two writes side by side spend the same bytes")
+		}
+		m.Done(false, 0, 0, 6)
+		if r := m.Reserve(6); r != nil {
+			t.Fatalf("what was given back has no room: %v", r)
+		}
+		m.Done(false, 10, 10, 6)
 		if r := m.Take(Reads, now); r == nil {
 			t.Fatal("reads are used up and still allowed")
 		}
 		if r := m.Take(Writes, now); r == nil {
 			t.Fatal("writes are used up and still allowed")
 		}
-		if r := m.Take(Execs, now); r != nil {
-			t.Fatalf("commands draw from neither: %v", r)
+		if r := m.Take(Execs, now); r == nil {
+			t.Fatal("output is reading too, and it is used up")
 		}
 		if c, rd, w := m.Left(); c != 97 || rd != 0 || w != 0 {
 			t.Fatalf("left %d %d %d", c, rd, w)

@@ -29,6 +29,7 @@ type Meter struct {
 
 	mu       sync.Mutex // guards below
 	used     Used
+	reserved int64 // bytes of writes that are under way
 	limiters [3]*rate.Limiter
 	per      [3]float64
 }
@@ -43,6 +44,9 @@ func NewMeter(b Budget, used Used) *Meter {
 		}
 		m.per[class] = per
 		m.limiters[class] = rate.NewLimiter(rate.Limit(per/60), burst)
+		if b.Rate > 0 { // one rate over all tools
+			m.limiters[class] = m.limiters[0]
+		}
 	}
 	return m
 }
@@ -55,7 +59,7 @@ func (m *Meter) Take(class Class, now time.Time) *workspace.Refusal {
 	switch {
 	case m.used.Calls > m.budget.Calls:
 		return workspace.Refuse(workspace.RateLimited, "the session's %d calls are used up", m.budget.Calls)
-	case m.used.ReadBytes >= m.budget.ReadBytes && class == Reads:
+	case m.used.ReadBytes >= m.budget.ReadBytes: // every answer is bytes that leave
 		return workspace.Refuse(workspace.RateLimited, "the session's %d bytes of reading are used up", m.budget.ReadBytes)
 	case m.used.WriteBytes >= m.budget.WriteBytes && class == Writes:
 		return workspace.Refuse(workspace.RateLimited, "the session's %d bytes of writing are used up", m.budget.WriteBytes)
@@ -67,18 +71,20 @@ func (m *Meter) Take(class Class, now time.Time) *workspace.Refusal {
 	return nil
 }
 
-// Room refuses a write of n bytes that the budget can't hold, before it runs.
-func (m *Meter) Room(writeBytes int64) *workspace.Refusal {
+// Reserve holds n bytes of the write budget for a call until Done, so that
+// calls side by side can't spend the same bytes.
+func (m *Meter) Reserve(n int64) *workspace.Refusal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if left := m.budget.WriteBytes - m.used.WriteBytes; writeBytes > left {
+	if left := m.budget.WriteBytes - m.used.WriteBytes - m.reserved; n > left {
 		return workspace.Refuse(workspace.RateLimited, "%d bytes of writing left in this session", max(left, 0))
 	}
+	m.reserved += n
 	return nil
 }
 
-// Done records how a call ended.
-func (m *Meter) Done(refused bool, read, written int64) Used {
+// Done records how a call ended and gives back what was reserved for it.
+func (m *Meter) Done(refused bool, read, written, reserved int64) Used {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if refused {
@@ -88,6 +94,7 @@ func (m *Meter) Done(refused bool, read, written int64) Used {
 	}
 	m.used.ReadBytes += read
 	m.used.WriteBytes += written
+	m.reserved -= reserved
 	return m.used
 }
 

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -50,7 +50,8 @@ func (s *Session) finish(j *job, out tool.Output, err error) {
 		s.cfg.Log.Warn("tool failed", "session", s.id, "tool", j.call.Tool, "err", err)
 	}
 	if err := s.conclude(s.ctx, j, out); err != nil {
-		s.logBroken(err)
+		s.meter.Done(false, 0, out.Written, j.reserved)
+		s.storeFailed(err)
 		return
 	}
 	s.answered(j, j.answer, out)
@@ -63,7 +64,7 @@ func (s *Session) answered(j *job, a answer, out tool.Output) {
 	if denied {
 		read = 0
 	}
-	s.tally(denied, read, out.Written)
+	s.meter.Done(denied, read, out.Written, j.reserved)
 	if denied && a.Code != string(workspace.RateLimited) { // too fast is not hostile
 		s.countRefusal()
 	}
@@ -92,7 +93,7 @@ func (s *Session) conclude(ctx context.Context, j *job, out tool.Output) error {
 			return err
 		}
 		st.Result, st.Done = first, true
-		if err := s.keepAnswer(tx, st.Seq, a); err != nil {
+		if err := s.keepAnswer(tx, st.Intent, j); err != nil {
 			return err
 		}
 		return calls.Put(tx, key, st)
@@ -100,22 +101,34 @@ func (s *Session) conclude(ctx context.Context, j *job, out tool.Output) error {
 	return err
 }
 
-// keepAnswer stores an answer for sending again and lets the oldest go.
-func (s *Session) keepAnswer(tx *store.Tx, seq uint64, a answer) error {
-	if seq > keptAnswers {
-		if err := answers.Delete(tx, answerKey(s.id, seq-keptAnswers)); err != nil && !errors.Is(err, store.ErrNotFound) {
+// keepAnswer stores an answer, under the call's intent, for sending again.
+func (s *Session) keepAnswer(tx *store.Tx, intent uint64, j *job) error {
+	if old, ok := s.oldestAnswer(intent); ok {
+		if err := answers.Delete(tx, answerKey(s.id, old)); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
-	return answers.Put(tx, answerKey(s.id, seq), a)
+	return answers.Put(tx, answerKey(s.id, intent), j.answer)
 }
 
-func answerKey(session string, seq uint64) string {
-	var b [8]byte
-	for i := range b {
-		b[i] = byte(seq >> (56 - 8*i))
+// oldestAnswer counts an answer in and names the one to let go, if any.
+func (s *Session) oldestAnswer(intent uint64) (old uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.kept, intent) { // the store runs the function again
+		return 0, false
 	}
-	return session + "/" + hex.EncodeToString(b[:])
+	s.kept = append(s.kept, intent)
+	if len(s.kept) <= keptAnswers {
+		return 0, false
+	}
+	old = s.kept[0]
+	s.kept = slices.Delete(s.kept, 0, 1)
+	return old, true
+}
+
+func answerKey(session string, intent uint64) string {
+	return fmt.Sprintf("%s/%016x", session, intent)
 }
 
 // deliver signs an answer with every log record the provider doesn't have
@@ -212,7 +225,7 @@ func (s *Session) repeat(id string, old callState) {
 // has had it long ago, says so.
 func (s *Session) storedAnswer(st callState) (a answer, err error) {
 	err = s.cfg.DB.View(func(tx *store.Tx) error {
-		a, err = answers.Get(tx, answerKey(s.id, st.Seq))
+		a, err = answers.Get(tx, answerKey(s.id, st.Intent))
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
@@ -220,11 +233,6 @@ func (s *Session) storedAnswer(st callState) (a answer, err error) {
 			Body: []byte("FAILED answered: this call ran and was answered; the answer is no longer kept")}, nil
 	}
 	return a, err
-}
-
-// tally counts a call's end.
-func (s *Session) tally(refused bool, read, written int64) {
-	s.meter.Done(refused, read, written)
 }
 
 // countRefusal pauses the session after too many refusals.
@@ -238,32 +246,4 @@ func (s *Session) countRefusal() {
 			s.Pause(s.ctx, fmt.Sprintf("%d calls were refused; look at the log, then resume or stop", gate.PauseAfter))
 		})
 	}
-}
-
-// logBroken ends a session whose log can't be written: no call may run
-// unrecorded. The state lives in memory only, since the store is at fault.
-func (s *Session) logBroken(err error) {
-	if s.ctx.Err() != nil {
-		return // we are closing
-	}
-	s.mu.Lock()
-	was := s.st.State
-	if !was.Over() {
-		s.st.State, s.st.Reason = gate.Aborted, "the session log can't be written: "+err.Error()
-		close(s.over)
-	}
-	stops := s.stopsLocked()
-	s.mu.Unlock()
-	if was.Over() {
-		return
-	}
-	for _, stop := range stops {
-		stop()
-	}
-	if s.runner != nil {
-		s.runner.KillAll(s.ctx)
-	}
-	s.cfg.Log.Error("session stopped: its log can't be written; free space on the disk, then restart weft", "session", s.id, "err", err)
-	s.queue(session.EncodeState(session.State{State: string(gate.Aborted), Reason: string(workspace.LogUnavailable)}))
-	s.hub.publish(Event{State: string(gate.Aborted), Note: "the session log can't be written", Time: time.Now().UnixMilli()})
 }

@@ -1,7 +1,6 @@
 package requester
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -18,10 +17,10 @@ import (
 
 // job is one call on its way through the gate.
 type job struct {
-	call   session.Call
-	msg    session.Message
-	digest string
-	began  time.Time
+	call  session.Call
+	msg   session.Message
+	hand  *hand
+	began time.Time
 
 	spec  *tool.Spec // nil for an unknown tool
 	plan  tool.Plan
@@ -29,33 +28,35 @@ type job struct {
 	path  string // the virtual paths the call names, joined by spaces
 	args  string // SHA-256 of the arguments
 
-	seq    uint64 // of the newest record about the call
-	answer answer
+	seq      uint64 // of the newest record about the call
+	reserved int64  // bytes of the write budget that are held for it
+	answer   answer
 }
 
 // handle takes one admitted call from dedupe to answer. taken says that
 // another call of the same id is being handled right now.
-func (s *Session) handle(d *session.Delivery, c session.Call, digest string, fresh, taken bool) {
+func (s *Session) handle(d *session.Delivery, c session.Call, h *hand, fresh, taken bool) {
 	old, found, err := s.known(c.ID)
 	found = found || taken
 	switch {
 	case err != nil:
 		s.cfg.Log.Error("look up a call", "session", s.id, "err", err)
 		return // not acknowledged: the provider sends it again
-	case found && old.Digest == digest:
+	case found && old.Digest == h.digest:
 		d.Done()
 		s.repeat(c.ID, old)
 		return
 	}
-	j := &job{call: c, msg: d.Message, digest: digest, began: s.cfg.Now()}
+	j := &job{call: c, msg: d.Message, hand: h, began: s.cfg.Now()}
 	if !s.enter() { // over: the log is complete, the answer says so
 		d.Done()
 		s.deliver(c.ID, answerOf(tool.Output{}, gate.Decide(gate.Facts{State: s.state()}, nil)))
 		return
 	}
 	defer s.leave()
-	var refusal *workspace.Refusal
+	refusal := s.waitWhilePaused(j)
 	switch {
+	case refusal != nil:
 	case found:
 		refusal = workspace.Refuse(workspace.BadArguments, "call id %s was used for another call", c.ID)
 	case !fresh:
@@ -77,13 +78,14 @@ func (s *Session) handle(d *session.Delivery, c session.Call, digest string, fre
 		err = s.intent(j, refusal, found)
 	}
 	if err != nil {
-		s.logBroken(err)
+		s.meter.Done(true, 0, 0, j.reserved)
+		s.storeFailed(err)
 		return
 	}
 	d.Done()
 	switch {
 	case found: // a forged repeat gets a record and no answer: the id is taken
-		s.tally(true, 0, 0)
+		s.meter.Done(true, 0, 0, j.reserved)
 		s.countRefusal()
 	case refusal != nil:
 		s.answered(j, j.answer, tool.Output{})
@@ -121,22 +123,22 @@ func (s *Session) decide(j *job) *workspace.Refusal {
 			j.match, f.Command = command.Match(s.allow, j.plan.Argv)
 		}
 	}
-	if r := s.waitWhilePaused(j); r != nil {
-		return r
-	}
 	class := gate.Reads
 	if j.spec != nil {
 		class = j.spec.Class
 	}
 	f.Limited = s.meter.Take(class, s.cfg.Now())
 	if f.Limited == nil && j.plan.Writes > 0 {
-		f.Limited = s.meter.Room(j.plan.Writes)
+		if f.Limited = s.meter.Reserve(j.plan.Writes); f.Limited == nil {
+			j.reserved = j.plan.Writes
+		}
 	}
 	f.State, f.Expired = s.state(), s.expired()
 	return gate.Decide(f, s.tree)
 }
 
-// waitWhilePaused holds a call until the person resumes, the session ends or
+// waitWhilePaused holds a call until the provider has joined and nobody has
+// paused the session; or until the session ends, the call is cancelled or
 // patience runs out.
 func (s *Session) waitWhilePaused(j *job) *workspace.Refusal {
 	timeout := time.NewTimer(pausedPatience)
@@ -145,17 +147,17 @@ func (s *Session) waitWhilePaused(j *job) *workspace.Refusal {
 		s.mu.Lock()
 		state, resumed := s.st.State, s.resumed
 		s.mu.Unlock()
-		if state != gate.Paused {
+		if state != gate.Paused && state != gate.Offered {
 			return nil
 		}
 		select {
 		case <-resumed:
 		case <-s.over:
 			return nil
-		case <-s.ctx.Done():
-			return nil
+		case <-j.hand.ctx.Done():
+			return workspace.Refuse(workspace.RateLimited, "the session is %s, and the call was given up while it waited", state)
 		case <-timeout.C:
-			r := workspace.Refuse(workspace.RateLimited, "the requester has paused the session")
+			r := workspace.Refuse(workspace.RateLimited, "the session is %s", state)
 			r.RetryAfter = pausedPatience
 			return r
 		}
@@ -172,17 +174,17 @@ func (s *Session) intent(j *job, refusal *workspace.Refusal, taken bool) error {
 		rec.Verdict, rec.Code = sessionlog.Denied, string(refusal.Code)
 		j.answer = answerOf(tool.Output{}, refusal)
 	}
-	rec.Fill = s.logKey.Fill(sessionlog.Values{Path: []byte(j.path), Args: []byte(j.args), Request: []byte(j.digest)})
+	rec.Fill = s.logKey.Fill(sessionlog.Values{Path: []byte(j.path), Args: []byte(j.args), Request: []byte(j.hand.digest)})
 	_, err := s.log.Append(s.ctx, []sessionlog.Record{rec}, func(tx *store.Tx, first uint64) error {
 		j.seq = first
 		if taken {
 			return nil
 		}
-		st := callState{Seq: j.call.Seq, Digest: j.digest, Tool: rec.Tool, Path: j.path, Args: j.args,
+		st := callState{Seq: j.call.Seq, Digest: j.hand.digest, Tool: rec.Tool, Path: j.path, Args: j.args,
 			Header: j.msg.Header, Sig: j.msg.Sig, Intent: first}
 		if refusal != nil {
 			st.Done = true
-			if err := s.keepAnswer(tx, st.Seq, j.answer); err != nil {
+			if err := s.keepAnswer(tx, first, j); err != nil {
 				return err
 			}
 		}
@@ -199,42 +201,42 @@ func (j *job) tool() string {
 	return j.spec.Name
 }
 
-// run executes an allowed call on a context that a cancel, stop, expiry or
-// the call's own deadline ends.
+// run executes an allowed call in one of the session's slots.
 func (s *Session) run(j *job) {
+	ctx := j.hand.ctx
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	case <-s.over:
-	case <-s.ctx.Done():
+	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithDeadline(s.ctx, s.grant.ExpiresAt())
-	defer cancel()
-	if j.call.DeadlineMS > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, time.Duration(j.call.DeadlineMS)*time.Millisecond)
-		defer stop()
-	}
-	s.mu.Lock()
-	over := s.st.State.Over()
-	if !over {
-		s.running[j.call.ID] = cancel
-	}
-	s.mu.Unlock()
-	if over { // stopped while it waited for a slot
+	if s.state().Over() { // stopped while it waited for a slot
 		s.finish(j, tool.Output{}, workspace.Refuse(workspace.Killed, "the session was stopped before this call ran"))
 		return
 	}
+	if ctx.Err() != nil {
+		s.finish(j, tool.Output{}, workspace.Fail("cancelled", "the call was cancelled, or its time was up, before it ran"))
+		return
+	}
+	if err := s.freshSecrets(ctx); err != nil {
+		s.finish(j, tool.Output{}, err)
+		return
+	}
 	out, err := j.plan.Run(ctx, s.env(j))
-	s.mu.Lock()
-	delete(s.running, j.call.ID)
-	state := s.st.State
-	s.mu.Unlock()
-	if state.Over() && state != gate.Lapsed { // revoked while it ran: the answer stays here
-		err = workspace.Fail(string(workspace.Killed), "the session was stopped while this call ran")
-		out = tool.Output{Written: out.Written, Changed: out.Changed, Redacted: out.Redacted}
+	if state := s.state(); state.Over() && state != gate.Lapsed { // revoked while it ran: the answer stays here
+		out, err = withheld(out, err)
 	}
 	s.finish(j, out, err)
+}
+
+// withheld keeps the content of an answer back after the session was stopped.
+// What was done is done and is recorded so; what was only read did not leave.
+func withheld(out tool.Output, err error) (tool.Output, error) {
+	if err == nil && out.Written == 0 && len(out.Changed) == 0 {
+		err = workspace.Fail(string(workspace.Killed), "the session was stopped while this call ran")
+	}
+	out.Kind, out.MIME, out.Body = "text", "", []byte("done before the session was stopped; the result stays on the requester's machine")
+	return out, err
 }
 
 func (s *Session) env(j *job) *tool.Env {
@@ -272,7 +274,7 @@ func tail(s string, n int) string {
 // is proof of a fork, so the session stops.
 func (s *Session) checkHead(c session.Call) *workspace.Refusal {
 	if err := s.acknowledge(c.Size, c.Root); err != nil {
-		s.wg.Go(func() { s.End(s.ctx, gate.Aborted, "the provider signed a log head that was never ours") })
+		s.goes(func() { s.End(s.ctx, gate.Aborted, "the provider signed a log head that was never ours") })
 		return workspace.Refuse(workspace.BadArguments, "the call carries a log head that doesn't match: %v", err)
 	}
 	return nil
@@ -288,7 +290,15 @@ func (s *Session) acknowledge(size uint64, root string) error {
 		return err
 	}
 	s.mu.Lock()
-	s.st.Acked = max(s.st.Acked, size)
+	s.ackedLocked(size)
 	s.mu.Unlock()
 	return nil
+}
+
+// ackedLocked notes that the provider signed a head of this size.
+func (s *Session) ackedLocked(size uint64) {
+	s.st.Acked = max(s.st.Acked, size)
+	if s.st.Acked >= s.unsigned.size {
+		s.unsigned = unsigned{}
+	}
 }

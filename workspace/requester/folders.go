@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/weftmesh/weft/workspace"
 	"github.com/weftmesh/weft/workspace/command"
@@ -79,9 +80,34 @@ func (s *Session) learnSecrets(ctx context.Context) error {
 	return nil
 }
 
+// secretsEvery is how old the knowledge of secrets may be when a call begins.
+// Where looking takes long, in a very large tree, it is done less often, so
+// that it never costs more than a twentieth of the time.
+const secretsEvery = time.Second
+
+// freshSecrets looks again for denied files and their values before a call, so
+// that what the owner or a running command wrote since is redacted too.
+func (s *Session) freshSecrets(ctx context.Context) error {
+	s.secretsMu.Lock()
+	defer s.secretsMu.Unlock()
+	began := time.Now()
+	if began.Sub(s.learnt) < max(secretsEvery, 20*s.learning) {
+		return nil
+	}
+	err := s.rescan(ctx)
+	s.learnt = time.Now()
+	s.learning = s.learnt.Sub(began)
+	return err
+}
+
 // rescan looks for what a command left: names that the gate must know, and
 // secrets that must not leave.
 func (s *Session) rescan(ctx context.Context) error {
+	select {
+	case <-s.over: // nothing leaves any more
+		return nil
+	default:
+	}
 	if err := s.tree.Rescan(ctx); err != nil {
 		return err
 	}

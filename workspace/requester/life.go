@@ -3,6 +3,7 @@ package requester
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/weftmesh/weft/protocols/session"
@@ -26,14 +27,21 @@ func (s *Session) Pause(ctx context.Context, reason string) error {
 	return s.turn(ctx, gate.Open, gate.Paused, sessionlog.Paused, reason)
 }
 
-// Resume lets a paused session go on.
+// Resume lets a paused session go on. Folders that could not be opened at the
+// start are opened now.
 func (s *Session) Resume(ctx context.Context) error {
+	if s.state() == gate.Paused && s.tree == nil {
+		if err := s.openFolders(); err != nil {
+			return fmt.Errorf("%w: %w", ErrState, err)
+		}
+	}
 	return s.turn(ctx, gate.Paused, gate.Open, sessionlog.Resumed, "")
 }
 
 // turn changes between open and paused, with a record and a word to the
-// provider.
+// provider. What has begun is finished even if the caller goes away.
 func (s *Session) turn(ctx context.Context, from, to gate.State, typ sessionlog.Type, reason string) error {
+	ctx = context.WithoutCancel(ctx)
 	s.mu.Lock()
 	have := s.st.State
 	switch {
@@ -53,7 +61,7 @@ func (s *Session) turn(ctx context.Context, from, to gate.State, typ sessionlog.
 	}
 	s.mu.Unlock()
 	if _, err := s.log.Append(ctx, []sessionlog.Record{s.record(typ, sessionlog.Words(reason))}, nil); err != nil {
-		s.logBroken(err)
+		s.storeFailed(err)
 		return err
 	}
 	if err := s.persist(ctx); err != nil {
@@ -66,19 +74,35 @@ func (s *Session) turn(ctx context.Context, from, to gate.State, typ sessionlog.
 // announce tells watchers and the provider about a change of state.
 func (s *Session) announce(state gate.State, reason string) {
 	s.hub.publish(Event{State: string(state), Note: reason, Time: s.cfg.Now().UnixMilli()})
-	s.wg.Go(func() {
+	s.goes(func() {
 		s.queue(session.EncodeState(session.State{State: string(state), Reason: oneLine(reason)}))
 		s.pushRecords()
 	})
 }
 
-// stopsLocked takes the cancel functions of all running calls.
+// stopsLocked takes the cancel functions of all calls in hand.
 func (s *Session) stopsLocked() []context.CancelFunc {
 	var stops []context.CancelFunc
-	for _, stop := range s.running {
-		stops = append(stops, stop)
+	for _, h := range s.hands {
+		stops = append(stops, h.cancel)
 	}
 	return stops
+}
+
+// killPatience bounds the wait for commands to die. A process that the kernel
+// won't let die must not hold up the rest of a stop.
+const killPatience = 2 * time.Second
+
+// killCommands ends every command of the session.
+func (s *Session) killCommands() {
+	if s.runner == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
+	defer cancel()
+	if err := s.runner.KillAll(ctx); err != nil {
+		s.cfg.Log.Error("a command of a stopped session did not die; look for it with ps", "session", s.id, "err", err)
+	}
 }
 
 // endRecords maps a final state to its record.
@@ -105,23 +129,25 @@ func (s *Session) End(ctx context.Context, state gate.State, reason string) erro
 	for _, stop := range stops {
 		stop()
 	}
-	if s.runner != nil {
-		s.runner.KillAll(ctx)
-	}
-	if err := s.persist(ctx); err != nil { // first, so that no restart opens it again
-		s.cfg.Log.Error("store the end of a session", "session", s.id, "err", err)
-	}
+	var stored sync.WaitGroup
+	stored.Go(func() { // beside the killing, so that no restart opens it again
+		if err := s.persist(ctx); err != nil {
+			s.cfg.Log.Error("store the end of a session", "session", s.id, "err", err)
+		}
+	})
+	s.killCommands()
+	stored.Wait()
 	s.drain(ctx)
-	if _, err := s.log.Append(ctx, []sessionlog.Record{s.record(endRecords[state], sessionlog.Words(reason))}, nil); err != nil {
-		s.cfg.Log.Error("record the end of a session", "session", s.id, "err", err)
-		return fmt.Errorf("the session is stopped, but its log can't be written: %w", err)
-	}
-	if err := s.writeReceipt(ctx); err != nil {
-		return err
+	_, err := s.log.Append(ctx, []sessionlog.Record{s.record(endRecords[state], sessionlog.Words(reason))}, nil)
+	if err == nil {
+		err = s.writeReceipt(ctx)
 	}
 	s.announce(state, reason)
-	s.wg.Go(s.checkpoint)
-	s.wg.Go(s.cleanUp)
+	s.goCheckpoint()
+	s.goes(s.cleanUp)
+	if err != nil {
+		return fmt.Errorf("the session is stopped, but its end can't be recorded: %w", err)
+	}
 	return nil
 }
 
@@ -187,17 +213,17 @@ func (s *Session) tick() {
 			return
 		}
 		s.mu.Lock()
-		size, acked, noted, at := s.log.Head().Size, s.st.Acked, s.lastNote, s.noteAt
+		size, noted, at, unsigned := s.log.Head().Size, s.lastNote, s.noteAt, s.unsigned
 		open := s.st.State == gate.Open
 		s.mu.Unlock()
 		now := s.cfg.Now()
 		switch {
 		case open && len(s.tree.Moved()) > 0:
 			s.Pause(s.ctx, "a shared folder was renamed or replaced; put it back and resume, or stop")
-		case open && noted > acked && now.Sub(at) > checkpointPatience && s.ch.State().Attached:
+		case open && !unsigned.since.IsZero() && now.Sub(unsigned.since) > checkpointPatience && s.ch.State().Attached:
 			s.Pause(s.ctx, "the provider is connected but does not sign the log")
 		case size > noted && (size-noted >= checkpointRecords || now.Sub(at) >= checkpointEvery):
-			s.checkpoint()
+			s.goCheckpoint()
 		}
 	}
 }

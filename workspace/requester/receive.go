@@ -1,8 +1,10 @@
 package requester
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
+	"time"
 
 	"github.com/weftmesh/weft/protocols/session"
 	"github.com/weftmesh/weft/workspace"
@@ -39,10 +41,10 @@ func (s *Session) dispatch(d *session.Delivery) error {
 			return err
 		}
 		s.mu.Lock()
-		stop := s.running[c.ID]
+		h := s.hands[c.ID]
 		s.mu.Unlock()
-		if stop != nil {
-			stop()
+		if h != nil {
+			h.cancel()
 		}
 	case session.KindJoined:
 		j, err := session.DecodeJoined(d.Message)
@@ -65,7 +67,7 @@ func (s *Session) dispatch(d *session.Delivery) error {
 		if err != nil {
 			return err
 		}
-		s.wg.Go(func() { s.End(s.ctx, gate.Closed, "the provider left: "+l.Reason) })
+		s.goes(func() { s.End(s.ctx, gate.Closed, "the provider left: "+l.Reason) })
 	case session.KindClosed:
 		c, err := session.DecodeClosed(d.Message)
 		if err != nil {
@@ -93,30 +95,59 @@ func (s *Session) admit(d *session.Delivery) error {
 	}
 	digest := workspace.CallDigest(d.Header, d.Body, d.Sig)
 	s.mu.Lock()
-	first, inHand := s.inHand[c.ID]
-	if inHand && first == digest { // sent twice, by the channel and by askAgain; one answer is enough
+	h, taken := s.hands[c.ID]
+	if taken && h.digest == digest { // sent twice, by the channel and by askAgain; one answer is enough
 		s.mu.Unlock()
 		d.Done()
 		return nil
 	}
-	if !inHand {
-		s.inHand[c.ID] = digest
+	fresh := false
+	if taken {
+		h = &hand{digest: digest, ctx: s.ctx, cancel: func() {}}
+	} else {
+		h = s.newHand(digest, c)
+		s.hands[c.ID] = h
+		fresh = s.numbers.take(c.Seq)
 	}
-	fresh := !inHand && s.numbers.take(c.Seq)
 	s.mu.Unlock()
-	s.wg.Go(func() {
-		s.handle(d, c, digest, fresh, inHand)
-		if !inHand {
+	started := s.goes(func() {
+		s.handle(d, c, h, fresh, taken)
+		h.cancel()
+		if !taken {
 			s.mu.Lock()
-			delete(s.inHand, c.ID)
+			delete(s.hands, c.ID)
 			s.mu.Unlock()
 		}
 	})
+	if !started {
+		h.cancel() // not acknowledged: the provider sends it again
+	}
 	return nil
 }
 
-// refuseUnreadable logs a call that has no readable name to answer to.
+// newHand starts a call's time.
+func (s *Session) newHand(digest string, c session.Call) *hand {
+	h := &hand{digest: digest}
+	if c.DeadlineMS > 0 {
+		h.ctx, h.cancel = context.WithTimeout(s.ctx, time.Duration(c.DeadlineMS)*time.Millisecond)
+	} else {
+		h.ctx, h.cancel = context.WithCancel(s.ctx)
+	}
+	return h
+}
+
+// refuseUnreadable logs a call that has no readable name to answer to. The
+// channel is authenticated, so only a broken or hostile provider sends such;
+// one that goes on with it loses the session.
 func (s *Session) refuseUnreadable(d *session.Delivery, why error) error {
+	if !s.garbage.AllowN(s.cfg.Now(), 1) {
+		s.goes(func() { s.End(s.ctx, gate.Aborted, "the provider sends what is no call") })
+		return why
+	}
+	if !s.enter() { // the log is complete
+		return why
+	}
+	defer s.leave()
 	r := s.meter.Take(gate.Reads, s.cfg.Now())
 	if r == nil {
 		r = workspace.Refuse(workspace.BadArguments, "%v", why)
@@ -124,9 +155,10 @@ func (s *Session) refuseUnreadable(d *session.Delivery, why error) error {
 	rec := s.record(sessionlog.Call, "not a readable call")
 	rec.Call, rec.Tool, rec.Verdict, rec.Code = "unreadable", sessionlog.UnknownTool, sessionlog.Denied, string(r.Code)
 	if _, err := s.log.Append(s.ctx, []sessionlog.Record{rec}, nil); err != nil {
-		s.logBroken(err)
+		s.storeFailed(err)
+		return why
 	}
-	s.tally(true, 0, 0)
+	s.meter.Done(true, 0, 0, 0)
 	s.countRefusal()
 	return why
 }

@@ -2,6 +2,8 @@ package requester
 
 import (
 	"context"
+	"strconv"
+	"strings"
 
 	"github.com/weftmesh/weft/protocols/session"
 	"github.com/weftmesh/weft/store"
@@ -9,12 +11,20 @@ import (
 	"github.com/weftmesh/weft/workspace/tool"
 )
 
-// readCalls finds which call numbers were used.
+// readCalls finds which call numbers were used and which answers are kept.
 func (s *Session) readCalls() error {
 	return s.cfg.DB.View(func(tx *store.Tx) error {
-		return calls.Each(tx, s.id+"/", func(_ string, st callState) error {
+		err := calls.Each(tx, s.id+"/", func(_ string, st callState) error {
 			s.numbers.take(st.Seq)
 			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return answers.Each(tx, s.id+"/", func(key string, _ answer) error { // in order of intent
+			intent, err := strconv.ParseUint(strings.TrimPrefix(key, s.id+"/"), 16, 64)
+			s.kept = append(s.kept, intent)
+			return err
 		})
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/weftmesh/weft/protocols/identity"
 	"github.com/weftmesh/weft/protocols/session"
 	"github.com/weftmesh/weft/protocols/signed"
@@ -65,18 +67,43 @@ type Session struct {
 
 	mu       sync.Mutex // guards below; never held across I/O
 	st       stored
-	running  map[string]context.CancelFunc
-	resumed  chan struct{} // closed when a pause ends
+	closed   bool          // Close has begun: no new goroutine
+	resumed  chan struct{} // closed when calls may go on
 	refused  int           // refusals since the last resume
 	inflight int           // calls between admission and answer
 	sealed   bool          // the log takes no more calls
 	idle     chan struct{} // closed when the last call in flight is answered
 	numbers  window
-	inHand   map[string]string // calls being handled: id to digest
-	lastNote uint64            // log size of the last checkpoint that was sent
-	noteAt   time.Time         // when it was sent
+	hands    map[string]*hand // calls being handled, by id
+	kept     []uint64         // intents whose answers are stored, oldest first
+	lastNote uint64           // log size of the last checkpoint that was sent
+	noteAt   time.Time        // when it was sent
+	unsigned unsigned         // a checkpoint that waits for its cosignature
 	over     chan struct{}
 	changed  chan struct{} // closed and renewed when the session is stored
+
+	ends      time.Time     // of the grant, on the monotonic clock
+	garbage   *rate.Limiter // of messages that are no calls; owned by receive
+	notes     atomic.Bool   // a checkpoint is being sent
+	persistMu sync.Mutex    // stored snapshots stay in order; never held with mu
+	receiptMu sync.Mutex    // one receipt at a time
+	secretsMu sync.Mutex    // guards below
+	learnt    time.Time     // when the secrets were read last
+	learning  time.Duration // and how long that took
+}
+
+// hand is a call from admission to answer. Cancel, stop and the call's own
+// deadline end its context, whatever it waits for.
+type hand struct {
+	digest string
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// unsigned is the oldest checkpoint that the provider has not signed.
+type unsigned struct {
+	size  uint64
+	since time.Time
 }
 
 // Errors that callers tell apart.
@@ -100,6 +127,10 @@ func Offer(ctx context.Context, cfg Config, doc *signed.Document, dirs map[strin
 	}
 	s, err := build(cfg, st)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.openFolders(); err != nil {
+		s.release()
 		return nil, err
 	}
 	if err := s.persist(ctx); err != nil {
@@ -133,10 +164,19 @@ func Load(ctx context.Context, cfg Config, id string) (*Session, error) {
 		s.release()
 		return nil, err
 	}
+	if s.st.State.Over() {
+		return s, nil
+	}
+	if err := s.openFolders(); err != nil { // it can still be stopped, expire and be proved
+		cfg.Log.Warn("a session waits for its folders; put them back, then weft resume", "session", id, "err", err)
+		s.mu.Lock()
+		s.st.State, s.st.Reason = gate.Paused, "a shared folder can't be opened: "+err.Error()
+		s.mu.Unlock()
+	}
 	return s, nil
 }
 
-// build opens everything a session needs. An ended session opens no folder.
+// build makes a session without its folders.
 func build(cfg Config, st stored) (*Session, error) {
 	g, doc, err := grant.Read(st.Grant)
 	if err != nil {
@@ -145,7 +185,7 @@ func build(cfg Config, st stored) (*Session, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Session{
 		cfg: cfg, grant: g, doc: doc, id: g.Session, st: st, ctx: ctx, cancel: cancel,
-		running: map[string]context.CancelFunc{}, inHand: map[string]string{},
+		hands: map[string]*hand{}, garbage: rate.NewLimiter(1, gate.PauseAfter),
 		slots: make(chan struct{}, maxRunning), over: make(chan struct{}), resumed: make(chan struct{}), changed: make(chan struct{}),
 	}
 	if s.logKey, err = sessionlog.ParseKey(st.LogKey); err != nil {
@@ -158,11 +198,13 @@ func build(cfg Config, st stored) (*Session, error) {
 		return nil, fmt.Errorf("session log: %w", err)
 	}
 	s.meter = gate.NewMeter(s.budget(), used(s.log.Totals()))
+	s.ends = deadline(g, st.Seen, cfg.Now())
 	if st.State.Over() {
 		close(s.over)
-	} else if err := s.openFolders(); err != nil {
-		s.release()
-		return nil, err
+		s.sealed = true
+	}
+	if st.State == gate.Open {
+		close(s.resumed)
 	}
 	s.ch = session.New(session.Config{Role: session.Requester, Session: s.id, Grant: doc.Digest(), Self: cfg.Key, Peer: g.Provider, Log: cfg.Log})
 	return s, nil
@@ -173,16 +215,39 @@ func (s *Session) budget() gate.Budget {
 	return gate.Budget{Calls: l.Calls, ReadBytes: l.ReadBytes, WriteBytes: l.WriteBytes, Rate: l.Rate}
 }
 
+// deadline is when the grant ends, on the clock that nobody sets: what is left
+// of it now, by the wall clock, from now on by the monotonic one. A wall clock
+// that was set back while the node was down gains nothing: seen is the latest
+// time that was stored, in unix milliseconds.
+func deadline(g grant.Grant, seen int64, now time.Time) time.Time {
+	wall := max(now.UnixMilli(), seen)
+	return now.Add(time.Duration(g.Expires-wall) * time.Millisecond)
+}
+
 // Start lets calls run: it reads the channel until Close.
 func (s *Session) Start() {
-	s.wg.Go(s.receive)
-	s.wg.Go(s.tick)
+	s.goes(s.receive)
+	s.goes(s.tick)
+}
+
+// goes runs fn on a goroutine that Close waits for; false once Close began.
+func (s *Session) goes(fn func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.wg.Go(fn)
+	return true
 }
 
 // Close ends the session's work on this node without ending the session: it
 // goes on after a restart. Commands are killed, calls that run get their
 // result recorded if they end in time.
 func (s *Session) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.cancel()
 	err := s.ch.Close()
 	s.wg.Wait()
@@ -200,9 +265,13 @@ func (s *Session) release() {
 	}
 }
 
-// persist stores the session record.
+// persist stores the session record. Snapshots are taken and stored one at a
+// time, so that none overwrites a newer one.
 func (s *Session) persist(ctx context.Context) error {
+	s.persistMu.Lock()
+	defer s.persistMu.Unlock()
 	s.mu.Lock()
+	s.st.Seen = max(s.st.Seen, s.cfg.Now().UnixMilli())
 	st := s.st
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -249,7 +318,7 @@ func (s *Session) state() gate.State {
 }
 
 // expired is by the requester's clock, where the effects are.
-func (s *Session) expired() bool { return !s.cfg.Now().Before(s.grant.ExpiresAt()) }
+func (s *Session) expired() bool { return !s.cfg.Now().Before(s.ends) }
 
 // sandboxWord says in the log and the receipt how commands are confined.
 func sandboxWord(g grant.Grant) string {

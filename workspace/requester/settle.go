@@ -23,13 +23,14 @@ func (s *Session) join(j session.Joined) error {
 		return err
 	}
 	if err := s.acknowledge(j.Size, j.Root); err != nil {
-		s.wg.Go(func() { s.End(s.ctx, gate.Aborted, "the provider holds another log than ours") })
+		s.goes(func() { s.End(s.ctx, gate.Aborted, "the provider holds another log than ours") })
 		return fmt.Errorf("joined with another log: %w", err)
 	}
 	s.mu.Lock()
 	opened := s.st.State == gate.Offered
 	if opened {
 		s.st.State = gate.Open
+		close(s.resumed)
 	}
 	s.st.PeerCert = j.Cert
 	over := s.st.State.Over()
@@ -43,11 +44,11 @@ func (s *Session) join(j session.Joined) error {
 	if opened {
 		s.hub.publish(Event{State: string(gate.Open), Note: "the provider joined", Time: s.cfg.Now().UnixMilli()})
 	}
-	s.wg.Go(func() {
+	s.goes(func() {
 		s.pushRecords()
 		if over {
 			s.queue(session.EncodeState(session.State{State: string(s.state()), Reason: oneLine(s.reason())}))
-			s.checkpoint()
+			s.goCheckpoint()
 		}
 	})
 	return nil
@@ -70,6 +71,17 @@ func (s *Session) parties() (sessionlog.Parties, error) {
 	return p, nil
 }
 
+// goCheckpoint runs checkpoint beside the caller, one at a time: sending may
+// wait for a provider that is away.
+func (s *Session) goCheckpoint() {
+	if !s.notes.CompareAndSwap(false, true) {
+		return
+	}
+	if !s.goes(func() { defer s.notes.Store(false); s.checkpoint() }) {
+		s.notes.Store(false)
+	}
+}
+
 // checkpoint asks the provider to sign the present head. The records it
 // covers go ahead of it.
 func (s *Session) checkpoint() {
@@ -88,6 +100,9 @@ func (s *Session) checkpoint() {
 	}
 	s.mu.Lock()
 	s.lastNote, s.noteAt = head.Size, s.cfg.Now()
+	if s.unsigned.since.IsZero() && head.Size > s.st.Acked {
+		s.unsigned = unsigned{size: head.Size, since: s.noteAt}
+	}
 	s.mu.Unlock()
 	s.queue(session.EncodeCheckpoint(session.Checkpoint{Note: string(note)}))
 }
@@ -112,14 +127,14 @@ func (s *Session) cosigned(c session.Cosign) error {
 	}
 	s.mu.Lock()
 	s.st.Checkpoint = string(whole)
-	s.st.Acked = max(s.st.Acked, c.Size)
+	s.ackedLocked(c.Size)
 	over := s.st.State.Over() && !s.st.Settled
 	s.mu.Unlock()
 	if err := s.persist(s.ctx); err != nil {
 		return err
 	}
 	if over && c.Size == s.log.Head().Size {
-		s.wg.Go(func() {
+		s.goes(func() {
 			if err := s.writeReceipt(s.ctx); err != nil {
 				s.cfg.Log.Error("write a receipt", "session", s.id, "err", err)
 				return
@@ -134,6 +149,11 @@ func (s *Session) cosigned(c session.Cosign) error {
 // cosignature when it covers the whole log, else with the count of records
 // that it did not acknowledge.
 func (s *Session) writeReceipt(ctx context.Context) error {
+	s.receiptMu.Lock()
+	defer s.receiptMu.Unlock()
+	if s.Settled() {
+		return nil
+	}
 	p, err := s.parties()
 	if err != nil {
 		return err
@@ -163,6 +183,8 @@ func (s *Session) writeReceipt(ctx context.Context) error {
 
 // settle adds the provider's signature to the receipt.
 func (s *Session) settle(c session.Closed) error {
+	s.receiptMu.Lock()
+	defer s.receiptMu.Unlock()
 	raw := s.Receipt()
 	if raw == nil {
 		return errors.New("no receipt to sign yet")

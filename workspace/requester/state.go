@@ -29,8 +29,10 @@ type stored struct {
 	Receipt    []byte `json:"receipt"`
 	Settled    bool   `json:"settled"`
 	Sandbox    string `json:"sandbox"`
-	Opened     int64  `json:"opened"`
-	Ended      int64  `json:"ended"`
+	// Seen is the latest time at which the session was stored.
+	Seen   int64 `json:"seen"`
+	Opened int64 `json:"opened"`
+	Ended  int64 `json:"ended"`
 }
 
 // callState is what is kept of one call, so that it runs at most once.

@@ -48,18 +48,19 @@ func givenUp(st stored, now time.Time) bool {
 // Has reports whether a session is kept.
 func Has(tx *store.Tx, id string) (bool, error) { return sessions.Has(tx, id) }
 
-// Peer is the provider of a kept session.
-func Peer(db *store.DB, id string) (p identity.PublicKey, err error) {
+// Ended reports whether a kept session has nothing left to exchange with its
+// provider.
+func Ended(db *store.DB, id string) (provider identity.PublicKey, ended bool, err error) {
 	err = db.View(func(tx *store.Tx) error {
 		st, err := sessions.Get(tx, id)
 		if err != nil {
 			return err
 		}
 		g, _, err := grant.Read(st.Grant)
-		p = g.Provider
+		provider, ended = g.Provider, st.State.Over() && (st.Settled || givenUp(st, time.Now()))
 		return err
 	})
-	return p, err
+	return provider, ended, err
 }
 
 // GivenUp reports that the provider had its time to sign and did not.
@@ -95,7 +96,7 @@ type View struct {
 // View returns the session's present numbers.
 func (s *Session) View() View {
 	s.mu.Lock()
-	v := View{State: s.st.State, Reason: s.st.Reason, Acked: s.st.Acked, Running: len(s.running),
+	v := View{State: s.st.State, Reason: s.st.Reason, Acked: s.st.Acked, Running: len(s.hands),
 		Sandbox: s.st.Sandbox, Dirs: s.st.Dirs, Opened: time.UnixMilli(s.st.Opened)}
 	s.mu.Unlock()
 	v.Used, v.Totals, v.Head = s.meter.Used(), s.log.Totals(), s.log.Head()
@@ -113,7 +114,7 @@ func (s *Session) PathChanged(before, after string) {
 	}
 	defer s.leave()
 	if _, err := s.log.Append(s.ctx, []sessionlog.Record{s.record(sessionlog.Path, sessionlog.Words(note))}, nil); err != nil {
-		s.logBroken(err)
+		s.storeFailed(err)
 		return
 	}
 	s.hub.publish(Event{State: string(s.state()), Note: note, Time: s.cfg.Now().UnixMilli()})

@@ -266,11 +266,13 @@ func (w *world) state(want gate.State) {
 	w.until("the state is "+string(want), func() bool { return w.s.View().State == want })
 }
 
-// until waits for a condition that a change of the session brings.
+// until waits for a condition.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
+	tick := time.NewTicker(5 * time.Millisecond) // the log grows without a change of state
+	defer tick.Stop()
 	for {
 		changed := w.s.Changed()
 		if ok() {
@@ -278,6 +280,7 @@ func (w *world) until(what string, ok func() bool) {
 		}
 		select {
 		case <-changed:
+		case <-tick.C:
 		case <-timeout.C:
 			w.t.Fatalf("waited until %s; the state is %s", what, w.s.View().State)
 		}

@@ -19,7 +19,7 @@
 //	call allowed | call denied   allowed: logged and synced before it runs
 //	result                       once for an allowed call, after it ran
 //	path paused resumed cosigned at any time
-//	closed | killed | expired | aborted   once; no allowed call after it
+//	closed | killed | expired | aborted   once, and last
 //
 // The log itself refuses anything else (ErrRecord), on both sides. So an
 // allowed call id runs at most once, a result never appears without its

@@ -72,6 +72,8 @@ func (t *tally) add(r Record) (undo func(), err error) {
 		return nil, bad("of another session")
 	case r.Seq != t.totals.Records:
 		return nil, bad("the next is %d", t.totals.Records)
+	case t.totals.End != "":
+		return nil, bad("after the end of the session")
 	case (r.Type == Opened) != (r.Seq == 0):
 		return nil, bad("a log begins with its one opened record")
 	}

@@ -74,8 +74,11 @@ var writeFile = &Spec{
 	},
 }
 
-// maxEdits bounds the edits of one call.
-const maxEdits = 100
+// maxEdits bounds the edits of one call, maxEdited the file they make.
+const (
+	maxEdits  = 100
+	maxEdited = 4 << 20
+)
 
 var editFile = &Spec{
 	Name: "edit_file", Title: "Edit a file", Right: workspace.Write, Class: gate.Writes, Destructive: true,
@@ -125,7 +128,7 @@ var editFile = &Spec{
 			req.Edits = append(req.Edits, files.TextEdit{Old: string(e.Old), New: string(*e.New), Count: int(or(e.Count, 0)), All: e.All})
 			grows += int64(len(*e.New))
 		}
-		return Plan{Uses: use(*a.Path, workspace.Write), Writes: grows, Run: func(ctx context.Context, env *Env) (Output, error) {
+		return Plan{Uses: use(*a.Path, workspace.Write), Writes: min(grows, maxEdited), Run: func(ctx context.Context, env *Env) (Output, error) {
 			var err error
 			if req.Path, err = mustPath(*a.Path); err != nil {
 				return Output{}, err
