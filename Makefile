@@ -2,9 +2,10 @@
 GO ?= go
 RACE := $(shell cat .ci/race-packages | grep -v '^\#')
 FUZZTIME ?= 10s
+ROUNDS ?= 100x
 STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help build test test/race lint bench e2e fuzz
+.PHONY: help build test test/race lint bench bench/call bench/idle bench/packages e2e fuzz
 
 help: ## list the targets
 	@grep -E '^[a-z/0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,8 +26,16 @@ lint: ## gofmt, vet (also for macOS and Windows), staticcheck
 	GOOS=windows $(GO) build ./...
 	$(STATICCHECK) ./...
 
-bench: ## run the benchmarks, the numbers of docs/performance.md
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench: bench/call bench/idle bench/packages ## run every benchmark, the numbers of docs/performance.md
+
+bench/call: ## a call beside raw libp2p, plain MCP and sftp; ablations; what a call is made of
+	$(GO) test -run '^$$' -bench 'Call|Inside|Reference|Redaction|Sandbox' -benchtime $(ROUNDS) -timeout 30m ./test/bench
+
+bench/idle: ## start and watch an idle node
+	$(GO) test -run '^$$' -bench Idle -benchtime 10x -timeout 10m ./test/bench
+
+bench/packages: ## each package's own benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem $$($(GO) list ./... | grep -v '/test/')
 
 e2e: ## run the end-to-end tests: real binary, real processes, stock clients
 	$(GO) test -count=1 -timeout 30m ./test/e2e/...

@@ -66,7 +66,7 @@ func BenchmarkAlone(b *testing.B) {
 		"channel":   func(tb testing.TB, _, _ string) func(context.Context) error { return channelAlone(tb) },
 		"requester": requesterAlone,
 		"both":      bothSides(small),
-		"both-1MiB": bothSides(large),
+		"megabyte":  bothSides(large),
 	} {
 		for name, home := range map[string]func(testing.TB) string{"memory": memoryDir, "disk": testing.TB.TempDir} {
 			b.Run(side+"/"+name, func(b *testing.B) {
