@@ -150,7 +150,8 @@ WEFT_MCP_COMMAND. The exit code is the agent's.`,
 			if err != nil {
 				return err
 			}
-			dir, err := os.MkdirTemp("", "weft-work-")
+			// Below the home, since agents distrust settings in a folder that others can write.
+			dir, err := os.MkdirTemp(string(home), "work-")
 			if err != nil {
 				return err
 			}

@@ -95,7 +95,7 @@ func callCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "call ID TOOL [JSON]",
 		Short: "Make one tool call, for scripts",
-		Long:  "Make one tool call in a session that you work in, and print its result. Exits 4 if the requester refused it.",
+		Long:  "Make one tool call in a session that you work in, and print its result as JSON. Exits 4 if the requester refused it.",
 		Example: `  weft call k3j2h1g5 read_file '{"path":"app/main.go"}'
   weft call k3j2h1g5 workspace_info`,
 		Args: cobra.RangeArgs(2, 3),
@@ -116,7 +116,8 @@ func callCommand(c *cli) *cobra.Command {
 			if err := client.Post(ctx, sessionPath(args[0])+"/call", sessions.CallRequest{Tool: args[1], Args: jsontext.Value(raw)}, &out); err != nil {
 				return err
 			}
-			if err := c.printResult(out); err != nil {
+			// For scripts: the result is JSON whatever the flags, a refused one too.
+			if err := c.printJSON(out); err != nil {
 				return err
 			}
 			switch out.Verdict {
@@ -128,19 +129,6 @@ func callCommand(c *cli) *cobra.Command {
 			return api.Errorf(api.Internal, "%s", firstLine(out.Text)).WithCode(out.Code).Try("read the reason; weft session log %s has the call", args[0])
 		}),
 	}
-}
-
-// printResult prints the result of a call that was done; any other is the
-// error of the command.
-func (c *cli) printResult(r sessions.CallResult) error {
-	if r.Verdict != "ok" {
-		return nil
-	}
-	if c.json {
-		return c.printJSON(r)
-	}
-	_, err := fmt.Fprintln(c.out, strings.TrimSuffix(r.Text, "\n"))
-	return err
 }
 
 func firstLine(s string) string {

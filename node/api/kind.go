@@ -117,7 +117,7 @@ var known = []struct {
 	{store.ErrKey, Invalid, ""},
 	{store.ErrReplay, Conflict, ""},
 	{store.ErrTooLarge, Invalid, ""},
-	{store.ErrNotFound, NotFound, ""},
+	{store.ErrNotFound, NotFound, "weft session log ID, weft sessions and weft peer list show what is there"},
 	{store.ErrClosed, NotRunning, "weft up"},
 	{store.ErrBroken, Internal, ""},
 	{store.ErrDisk, Internal, "look at the disk"},

@@ -3,7 +3,6 @@ package sessions
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weftmesh/weft/node/api"
@@ -139,8 +138,9 @@ func (d *Desk) knows(tx *store.Tx, id string) (bool, error) {
 	return requester.Has(tx, id)
 }
 
-// take removes an offer from the waiting ones and returns its grant.
-func (d *Desk) take(ctx context.Context, id string) ([]byte, error) {
+// accept turns an offer into a session, in one transaction: it is accepted
+// once, whoever asks at the same time and wherever a crash falls.
+func (d *Desk) accept(ctx context.Context, id string) (*providing, error) {
 	id, err := d.fullID(id, true)
 	if err != nil {
 		return nil, err
@@ -150,40 +150,35 @@ func (d *Desk) take(ctx context.Context, id string) ([]byte, error) {
 		o, err = offers.Get(tx, id)
 		return err
 	})
-	if !errors.Is(err, store.ErrNotFound) {
-		return o.Grant, err
+	if err == nil {
+		err = d.stillOpen(o.Grant)
 	}
-	s, err := d.find(ctx, id)
-	if err != nil {
-		return nil, err
+	var s *provider.Session
+	if err == nil {
+		s, err = provider.Accept(ctx, d.providerConfig(), o.Grant, func(tx *store.Tx) error { return offers.Delete(tx, id) })
 	}
-	s.free()
-	return nil, api.Errorf(api.Conflict, "session %s is not waiting for an answer", short(id)).Try("weft session show %s", id)
-}
-
-// accept turns an offer into a session; decline does too, and leaves it at
-// once, so that the requester hears of it and gets its receipt.
-func (d *Desk) accept(ctx context.Context, id string) (*providing, error) {
-	raw, err := d.take(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	g, _, err := grant.Read(raw)
-	if err != nil {
-		return nil, err
-	}
-	if !d.cfg.Now().Before(g.ExpiresAt()) { // no allowance here: nothing could be done in it
+	switch {
+	case errors.Is(err, grant.ErrExpired):
 		return nil, api.Errorf(api.Conflict, "the offer has expired").WithCode("expired").Try("ask the requester to share again")
-	}
-	s, err := provider.Accept(ctx, d.providerConfig(), raw)
-	if errors.Is(err, grant.ErrExpired) {
-		return nil, api.Errorf(api.Conflict, "the offer has expired").WithCode("expired").Try("ask the requester to share again")
-	}
-	if err != nil {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, provider.ErrTaken):
+		s, err := d.find(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		s.free()
+		return nil, api.Errorf(api.Conflict, "session %s is not waiting for an answer", short(id)).Try("weft session show %s", id)
+	case err != nil:
 		return nil, err
-	}
-	if err := d.cfg.DB.Update(ctx, func(tx *store.Tx) error { return offers.Delete(tx, s.ID()) }); err != nil {
-		return nil, fmt.Errorf("take the offer off the list: %w", err)
 	}
 	return d.provide(s), nil
+}
+
+// stillOpen refuses an offer whose time is up. There is no allowance for
+// clocks here: nothing could be done in the session.
+func (d *Desk) stillOpen(raw []byte) error {
+	g, _, err := grant.Read(raw)
+	if err == nil && !d.cfg.Now().Before(g.ExpiresAt()) {
+		err = grant.ErrExpired
+	}
+	return err
 }

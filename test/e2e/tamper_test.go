@@ -1,4 +1,4 @@
-//go:build unix && e2e_sessions
+//go:build unix
 
 package e2e
 

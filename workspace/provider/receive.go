@@ -16,25 +16,19 @@ import (
 	"github.com/weftmesh/weft/workspace/sessionlog"
 )
 
-// dispatch takes one message of the requester.
+// dispatch takes one message of the requester. After a fork nothing it says
+// counts any more.
 func (s *Session) dispatch(d *session.Delivery) error {
+	if s.Forked() {
+		return ErrFork
+	}
 	switch d.Kind {
 	case session.KindResult:
 		return s.result(d.Message)
 	case session.KindRecords:
 		return s.records(d.Message)
 	case session.KindProgress:
-		p, err := session.DecodeProgress(d.Message)
-		if err != nil {
-			return err
-		}
-		s.mu.Lock()
-		call := s.pending[p.Call]
-		s.mu.Unlock()
-		if call != nil && call.progress != nil {
-			call.progress(p.N, p.Text)
-		}
-		return nil
+		return s.progress(d.Message)
 	case session.KindWelcome:
 		return s.welcomed(d.Message)
 	case session.KindCheckpoint:
@@ -47,7 +41,28 @@ func (s *Session) dispatch(d *session.Delivery) error {
 	return errors.New("not a message for a provider")
 }
 
-// welcomed stores what is needed to hold the replica, and answers.
+// progress hands output of a running call to whoever waits for it. A waiter
+// that falls behind loses some: the result repeats what matters.
+func (s *Session) progress(m session.Message) error {
+	n, err := session.DecodeProgress(m)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	p := s.pending[n.Call]
+	s.mu.Unlock()
+	if p != nil {
+		select {
+		case p.notes <- n:
+		default:
+		}
+	}
+	return nil
+}
+
+// welcomed stores what is needed to hold the replica, and answers. The log's
+// key and the key that signs its checkpoints stay the same for the session's
+// whole life.
 func (s *Session) welcomed(m session.Message) error {
 	w, err := session.DecodeWelcome(m)
 	if err != nil {
@@ -60,22 +75,31 @@ func (s *Session) welcomed(m session.Message) error {
 	switch {
 	case err != nil:
 		return err
+	case w.LogKey != hex.EncodeToString(cert.Key[:]):
+		return errors.New("welcome with another log key than its certificate's")
 	case w.Grant != grant.Digest(s.doc):
 		return errors.New("welcome for another grant")
 	}
 	s.mu.Lock()
 	st := s.st
 	s.mu.Unlock()
-	if st.LogKey != "" && st.LogKey != w.Salt {
-		return s.fork(errors.New("another log key than before"))
+	if st.LogKey != "" {
+		before, err := sessionlog.ParseCert(st.PeerCert)
+		if err != nil {
+			return fmt.Errorf("stored certificate: %w", err)
+		}
+		if st.LogKey != w.Salt || before.Key != cert.Key {
+			return s.fork(errors.New("another log key than before"))
+		}
 	}
-	if st.LogKey != w.Salt || len(st.PeerCert) == 0 || st.State != w.State {
-		if err := s.change(func(st *stored) {
+	if st.LogKey == "" || st.State != w.State && !gate.State(st.State).Over() {
+		err := s.change(func(st *stored) {
 			st.LogKey, st.PeerCert = w.Salt, w.Cert
 			if !gate.State(st.State).Over() {
 				st.State = w.State
 			}
-		}); err != nil {
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -96,17 +120,31 @@ func (s *Session) result(m session.Message) error {
 	}
 	s.mu.Lock()
 	p := s.pending[r.Call]
+	open, known := s.left[r.Call]
+	if p != nil {
+		open, known = p.open, true
+	}
 	s.mu.Unlock()
 	var keep func(tx *store.Tx) error
-	if p != nil {
-		p.open.Result = sumHex(m.Body)
-		keep = func(tx *store.Tx) error { return openings.Put(tx, s.id+"/"+r.Call, p.open) }
+	if known {
+		open.Result = sumHex(m.Body)
+		keep = func(tx *store.Tx) error { return openings.Put(tx, s.id+"/"+r.Call, open) }
 	}
 	if err := s.extend(r.Records, r.First, r.Size, r.Root, keep); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	_, waits := s.pending[r.Call]
+	delete(s.left, r.Call)
+	waits := p != nil && s.pending[r.Call] == p
+	s.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	if err := s.agrees(p, r, open.Result); err != nil {
+		return s.fork(err)
+	}
+	s.mu.Lock()
+	waits = s.pending[r.Call] == p
 	delete(s.pending, r.Call)
 	s.mu.Unlock()
 	if waits {
@@ -150,16 +188,21 @@ func (s *Session) extend(records []jsontext.Value, first, size uint64, root stri
 	case errors.Is(err, sessionlog.ErrGap):
 		s.joined() // say what is here; the requester sends on from there
 		return err
-	case err != nil:
+	case err != nil && s.ctx.Err() == nil:
 		s.cfg.Log.Error("keep the session log; free space on the disk, then restart weft", "session", s.id, "err", err)
+		s.failAll(ErrStore)
+		return err
+	case err != nil:
 		return err
 	}
-	return nil
+	return s.compare(leaves)
 }
 
-// fork ends the session on this side: the requester signed two histories.
+// fork ends the session on this side: the requester signed two histories, or
+// one that contradicts its answers. This side signs nothing more.
 func (s *Session) fork(why error) error {
 	err := s.change(func(st *stored) {
+		st.Forked = true
 		if !gate.State(st.State).Over() {
 			st.State, st.Reason, st.Ended = string(gate.Aborted), "the requester's log contradicts what it signed before", s.cfg.Now().UnixMilli()
 		}
@@ -177,15 +220,17 @@ func (s *Session) told(m session.Message) error {
 		return err
 	}
 	state := gate.State(h.State)
-	err = s.change(func(st *stored) {
-		if gate.State(st.State).Over() {
-			return
-		}
-		st.State, st.Reason = h.State, h.Reason
-		if state.Over() {
-			st.Ended = s.cfg.Now().UnixMilli()
-		}
-	})
+	s.mu.Lock()
+	same := s.st.State == h.State && s.st.Reason == h.Reason || gate.State(s.st.State).Over()
+	s.mu.Unlock()
+	if !same {
+		err = s.change(func(st *stored) {
+			st.State, st.Reason = h.State, h.Reason
+			if state.Over() {
+				st.Ended = s.cfg.Now().UnixMilli()
+			}
+		})
+	}
 	if state.Over() {
 		r := refusalFor(state)
 		if h.Reason == string(workspace.LogUnavailable) {
@@ -232,7 +277,8 @@ func (s *Session) cosign(m session.Message) error {
 }
 
 // closing checks the requester's receipt against the replica and signs it.
-// A receipt that claims something else is kept out and not signed.
+// A receipt that claims something else is kept out and not signed. One that
+// matches says how the session ended, whatever was told before.
 func (s *Session) closing(m session.Message) error {
 	h, err := session.DecodeClosing(m)
 	if err != nil {
@@ -240,15 +286,25 @@ func (s *Session) closing(m session.Message) error {
 	}
 	sig, err := receipt.Countersign(h.Receipt, s.log, grant.Digest(s.doc), s.cfg.Key)
 	if err != nil {
-		return errors.Join(err, s.change(func(st *stored) { st.Reason = "the requester's receipt was not signed: it doesn't match this side's log" }))
+		return errors.Join(err, s.change(func(st *stored) {
+			st.Reason = "the requester's receipt was not signed: it doesn't match this side's log"
+		}))
 	}
 	both, err := receipt.AddCountersignature(h.Receipt, sig)
 	if err != nil {
 		return err
 	}
-	if err := s.change(func(st *stored) { st.Receipt = both.Raw() }); err != nil {
+	state := endings[s.log.Totals().End]
+	err = s.change(func(st *stored) {
+		st.Receipt = both.Raw()
+		if !gate.State(st.State).Over() {
+			st.State, st.Ended = string(state), s.cfg.Now().UnixMilli()
+		}
+	})
+	if err != nil {
 		return err
 	}
+	s.refuseAll(refusalFor(state))
 	out, err := session.EncodeClosed(session.Closed{Sig: sig})
 	s.queue(out, err)
 	return err

@@ -42,23 +42,42 @@ type Session struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	sendMu sync.Mutex // orders call numbers with their sending
+	longest time.Duration // a call without a deadline waits this long
+
+	sendMu   sync.Mutex // orders call numbers with their sending; guards below
+	seq      uint64     // the last call number used
+	reserved uint64     // numbers up to here are durably ours
 
 	mu      sync.Mutex // guards below; never held across I/O
 	st      stored
-	seq     uint64 // the last call number used
 	pending map[string]*pending
-	changed chan struct{} // closed and renewed on each change of state
+	left    map[string]opening // of calls given up, until their result comes
+	changed chan struct{}      // closed and renewed on each change of state
 }
 
-// Accept opens a session from a received grant, and keeps it.
-func Accept(ctx context.Context, cfg Config, raw []byte) (*Session, error) {
+// Accept opens a session from a received grant, and keeps it. It is accepted
+// once: ErrTaken if it is kept already. What belongs to the acceptance is done
+// by also, in the same transaction.
+func Accept(ctx context.Context, cfg Config, raw []byte, also ...func(*store.Tx) error) (*Session, error) {
 	g, _, err := grant.Open(raw, cfg.Key.Public(), cfg.Now())
 	if err != nil {
 		return nil, err
 	}
 	st := stored{Grant: raw, State: string(gate.Open), Accepted: cfg.Now().UnixMilli()}
-	if err := cfg.DB.Update(ctx, func(tx *store.Tx) error { return sessions.Put(tx, g.Session, st) }); err != nil {
+	err = cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		if taken, err := sessions.Has(tx, g.Session); err != nil {
+			return err
+		} else if taken {
+			return ErrTaken
+		}
+		for _, fn := range also {
+			if err := fn(tx); err != nil {
+				return err
+			}
+		}
+		return sessions.Put(tx, g.Session, st)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("keep the session: %w", err)
 	}
 	return build(cfg, st)
@@ -93,8 +112,7 @@ func List(db *store.DB) (all []Brief, err error) {
 			if err != nil {
 				return fmt.Errorf("session %s: %w", key, err)
 			}
-			state := gate.State(st.State)
-			all = append(all, Brief{ID: key, Grant: g, State: state, Settled: state.Over() && len(st.Receipt) > 0 || st.LetGo})
+			all = append(all, Brief{ID: key, Grant: g, State: gate.State(st.State), Settled: st.settled() || st.LetGo})
 			return nil
 		})
 	})
@@ -112,7 +130,8 @@ func build(cfg Config, st stored) (*Session, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Session{
 		cfg: cfg, grant: g, doc: doc, id: g.Session, st: st, ctx: ctx, cancel: cancel,
-		seq: st.NextSeq, pending: map[string]*pending{}, changed: make(chan struct{}),
+		longest: longestWait, seq: st.NextSeq, reserved: st.NextSeq,
+		pending: map[string]*pending{}, left: map[string]opening{}, changed: make(chan struct{}),
 	}
 	if s.sub, s.cert, err = sessionlog.Certify(cfg.Key, s.id, sessionlog.RoleProvider); err != nil {
 		cancel()
@@ -181,22 +200,27 @@ func (s *Session) queue(m session.Message, err error) {
 // the receipt.
 func (s *Session) Leave(reason string) error {
 	if s.over() {
-		return fmt.Errorf("%w: %s", ErrOver, s.State())
+		return over(s.State())
 	}
 	m, err := session.EncodeLeave(session.Leave{Reason: oneLine(reason)})
 	s.queue(m, err)
 	return err
 }
 
-// change sets the state and stores it.
+// change sets the state and stores it. What is stored is read inside the
+// transaction, so of two changes at once the older never comes last.
 func (s *Session) change(set func(*stored)) error {
 	s.mu.Lock()
 	set(&s.st)
-	st := s.st
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
-	return s.cfg.DB.Update(s.ctx, func(tx *store.Tx) error { return sessions.Put(tx, s.id, st) })
+	return s.cfg.DB.Update(s.ctx, func(tx *store.Tx) error {
+		s.mu.Lock()
+		st := s.st
+		s.mu.Unlock()
+		return sessions.Put(tx, s.id, st)
+	})
 }
 
 // ID is the session id.
@@ -225,11 +249,19 @@ func (s *Session) Watch() <-chan struct{} {
 func (s *Session) over() bool { return s.State().Over() }
 
 // Settled reports that nothing is left to exchange: the session has ended and
-// both signed the receipt.
+// both signed the receipt, or this side signs nothing more.
 func (s *Session) Settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return gate.State(s.st.State).Over() && len(s.st.Receipt) > 0
+	return s.st.settled()
+}
+
+// Forked reports that the requester contradicted what it signed before, so the
+// session has ended on this side without a receipt of both.
+func (s *Session) Forked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.st.Forked
 }
 
 // parties is who may sign checkpoints; it needs the requester's certificate.

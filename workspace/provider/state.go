@@ -2,8 +2,10 @@ package provider
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/weftmesh/weft/store"
+	"github.com/weftmesh/weft/workspace/gate"
 )
 
 // stored is a session as it is kept on the provider's side.
@@ -21,10 +23,16 @@ type stored struct {
 	NextSeq    uint64 `json:"nextSeq"`
 	Checkpoint string `json:"checkpoint"`
 	Receipt    []byte `json:"receipt"`
+	// Forked says that the requester contradicted what it signed before.
+	Forked bool `json:"forked"`
 	// LetGo says that the requester has no such session any more.
 	LetGo    bool  `json:"letGo"`
 	Accepted int64 `json:"accepted"`
 	Ended    int64 `json:"ended"`
+}
+
+func (st stored) settled() bool {
+	return gate.State(st.State).Over() && (len(st.Receipt) > 0 || st.Forked)
 }
 
 // opening is what this side knows of a record's committed values, so that it
@@ -51,6 +59,13 @@ var (
 	// ErrDisconnected says that no path to the requester came up in time. The
 	// call may have run; the session goes on when the requester is back.
 	ErrDisconnected = errors.New("the requester did not answer in time; the call may or may not have run")
+	// ErrStore says that this node's copy of the session log can't be written.
+	ErrStore = errors.New("this node can't keep its copy of the session log: free space on its disk, then restart weft; a call under way may or may not have run")
+	// ErrTaken says that a session is kept here already.
+	ErrTaken = errors.New("the session was accepted before")
 	// ErrFork says that the requester showed two different logs.
 	ErrFork = errors.New("the requester's log contradicts what it signed before")
 )
+
+// over is ErrOver with how the session ended.
+func over(state gate.State) error { return fmt.Errorf("%w: %s", ErrOver, state) }
