@@ -25,6 +25,7 @@ import (
 	"github.com/weftmesh/weft/protocols/session"
 	"github.com/weftmesh/weft/store"
 	"github.com/weftmesh/weft/test/e2e/world"
+	"github.com/weftmesh/weft/workspace/grant"
 	"github.com/weftmesh/weft/workspace/provider"
 )
 
@@ -64,9 +65,9 @@ func newNear(tb testing.TB, dir, listen string, relay []string) *near {
 		tb.Fatal(err)
 	}
 	n.host.Handle(offer.Protocol, func(_ context.Context, _ identity.PublicKey, st host.Stream, _ host.Path) {
-		offer.Serve(st, func(grant []byte) offer.Reply {
+		offer.Serve(st, func(raw []byte) offer.Reply {
 			select {
-			case n.offers <- grant:
+			case n.offers <- raw:
 				return offer.Reply{Outcome: offer.Received}
 			default:
 				return offer.Reply{Outcome: offer.Busy}
@@ -130,14 +131,8 @@ func daemon(tb testing.TB, n *world.Node) *api.Client {
 // is wanted, and keeps a stream under it.
 func (n *near) open(tb testing.TB, req *world.Node, dir string, want host.Path, run ...string) *weft {
 	tb.Helper()
-	share(tb, req, terms(dir, string(n.key.Public().PeerID()), run...))
-	var grant []byte
-	select {
-	case grant = <-n.offers:
-	case <-time.After(world.Patience):
-		tb.Fatalf("no offer from %s", req.Name)
-	}
-	s, err := provider.Accept(n.ctx, provider.Config{DB: n.db, Key: n.key, Log: slog.New(slog.DiscardHandler), Now: time.Now}, grant)
+	shared := share(tb, req, terms(dir, string(n.key.Public().PeerID()), run...))
+	s, err := provider.Accept(n.ctx, provider.Config{DB: n.db, Key: n.key, Log: slog.New(slog.DiscardHandler), Now: time.Now}, n.offer(tb, shared.SessionID))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -170,6 +165,27 @@ func (n *near) open(tb testing.TB, req *world.Node, dir string, want host.Path, 
 		return ""
 	})
 	return w
+}
+
+// offer waits for the grant of a session. An offer comes again until its
+// requester has the answer, so others may lie before it.
+func (n *near) offer(tb testing.TB, session string) []byte {
+	tb.Helper()
+	late := time.After(world.Patience)
+	for {
+		select {
+		case raw := <-n.offers:
+			g, _, err := grant.Read(raw)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			if g.Session == session {
+				return raw
+			}
+		case <-late:
+			tb.Fatalf("no offer of session %s", session)
+		}
+	}
 }
 
 // call makes one call of the session.
