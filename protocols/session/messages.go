@@ -171,13 +171,24 @@ const signPurpose = "weft/session-msg/v1"
 // session's name, the kind, the header bytes as carried and the SHA-256 of the
 // body, so it holds outside the channel too: a stored call proves itself.
 func Sign(k *identity.Key, session string, m Message) Message {
-	m.Sig = k.Sign(signPurpose, signedBytes(session, m))
+	return SignSum(k, session, m, sha256.Sum256(m.Body))
+}
+
+// SignSum is Sign for a caller that has the SHA-256 of m's body already.
+func SignSum(k *identity.Key, session string, m Message, sum [sha256.Size]byte) Message {
+	m.Sig = k.Sign(signPurpose, signedBytes(session, m, sum))
 	return m
 }
 
 // Verify returns ErrSignature unless m carries p's signature for the session.
 func Verify(p identity.PublicKey, session string, m Message) error {
-	if !p.Verify(signPurpose, signedBytes(session, m), m.Sig) {
+	return VerifySum(p, session, m, sha256.Sum256(m.Body))
+}
+
+// VerifySum is Verify for a caller that needs the SHA-256 of m's body too, and
+// has computed it from these very bytes.
+func VerifySum(p identity.PublicKey, session string, m Message, sum [sha256.Size]byte) error {
+	if !p.Verify(signPurpose, signedBytes(session, m, sum), m.Sig) {
 		return fmt.Errorf("%w: of %s on a %s", ErrSignature, p.AgentID(), m.Kind)
 	}
 	return nil
@@ -185,8 +196,7 @@ func Verify(p identity.PublicKey, session string, m Message) error {
 
 // signedBytes is what a message signature covers. Every variable part is preceded
 // by its length, so no two messages share these bytes.
-func signedBytes(session string, m Message) []byte {
-	sum := sha256.Sum256(m.Body)
+func signedBytes(session string, m Message, sum [sha256.Size]byte) []byte {
 	b := make([]byte, 0, 4+len(session)+1+4+len(m.Header)+len(sum))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(session)))
 	b = append(b, session...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +49,7 @@ type Log struct {
 	tree    tree       // may be ahead of head while a write is under way
 	tally   *tally     // likewise
 	head    Head       // on disk
+	recent  [][]byte   // the newest leaves on disk, up to head
 	waiting []*request
 	broken  error
 }
@@ -145,11 +147,19 @@ func (l *Log) Err() error {
 // Leaves reads up to limit encoded records from a sequence number on. It
 // returns fewer at the end of the log.
 func (l *Log) Leaves(from uint64, limit int) ([][]byte, error) {
-	size := l.Head().Size
+	l.mu.Lock()
+	size := l.head.Size
 	if from >= size || limit <= 0 {
+		l.mu.Unlock()
 		return nil, nil
 	}
 	limit = int(min(uint64(limit), size-from))
+	if oldest := size - uint64(len(l.recent)); from >= oldest { // the usual case: what was just written
+		leaves := slices.Clone(l.recent[from-oldest : from-oldest+uint64(limit)])
+		l.mu.Unlock()
+		return leaves, nil
+	}
+	l.mu.Unlock()
 	var leaves [][]byte
 	err := l.db.View(func(tx *store.Tx) (err error) {
 		leaves, err = records.Read(tx, l.session, from, limit)
@@ -162,6 +172,30 @@ func (l *Log) Leaves(from uint64, limit int) ([][]byte, error) {
 		return nil, fmt.Errorf("read the log of session %s: %w", l.session, err)
 	}
 	return leaves, nil
+}
+
+// maxRecent is how many leaves stay in memory: more than a batch, so that
+// sending what was just written reads no disk.
+const maxRecent = 512
+
+// remember keeps the newest leaves. l.mu is held and head is past them.
+func (l *Log) remember(base uint64, leaves [][]byte) {
+	if base+uint64(len(leaves)) != l.head.Size {
+		l.recent = nil
+		return
+	}
+	l.recent = append(l.recent, leaves...)
+	if extra := len(l.recent) - maxRecent; extra > 0 {
+		l.recent = slices.Clone(l.recent[extra:])
+	}
+}
+
+// Knows reports whether a call id was allowed before.
+func (l *Log) Knows(call string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, known := l.tally.calls[call]
+	return known
 }
 
 // Prove makes the C2SP tlog-proof@v1 of one record under a checkpoint of this

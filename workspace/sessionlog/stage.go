@@ -99,6 +99,7 @@ func (s *staged) publish() {
 	s.l.mu.Lock()
 	defer s.l.mu.Unlock()
 	s.l.head = s.l.tree.head(s.base + uint64(len(s.leaves)))
+	s.l.remember(s.base, s.leaves)
 }
 
 // errAlso marks the error of an also, which is not the store's.
