@@ -1,9 +1,11 @@
 package provider
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -108,10 +110,13 @@ func (s *Session) welcomed(m session.Message) error {
 	return nil
 }
 
-// result checks an answer and its records, stores them, and hands the answer
-// to whoever waits.
+// result checks an answer and its records, hands the answer to whoever waits,
+// and keeps the records. The answer is handed over when everything about it is
+// verified, while the records are on their way to disk: what a crash takes
+// from this side's copy of the log, the requester sends again.
 func (s *Session) result(m session.Message) error {
-	if err := session.Verify(s.grant.Requester, s.id, m); err != nil {
+	sum := sha256.Sum256(m.Body)
+	if err := session.VerifySum(s.grant.Requester, s.id, m, sum); err != nil {
 		return err
 	}
 	r, err := session.DecodeResult(m)
@@ -125,30 +130,55 @@ func (s *Session) result(m session.Message) error {
 		open, known = p.open, true
 	}
 	s.mu.Unlock()
-	var keep func(tx *store.Tx) error
-	if known {
-		open.Result = sumHex(m.Body)
-		keep = func(tx *store.Tx) error { return openings.Put(tx, s.id+"/"+r.Call, open) }
+	open.Result = hex.EncodeToString(sum[:])
+	var once sync.Once
+	var lie error
+	keep := func(tx *store.Tx) error { // runs when the records fit the replica and the head
+		once.Do(func() { lie = s.hand(p, r, open.Result, m.Body) })
+		if !known {
+			return nil
+		}
+		return openings.Put(tx, s.id+"/"+r.Call, open)
 	}
-	if err := s.extend(r.Records, r.First, r.Size, r.Root, keep); err != nil {
-		return err
+	err = s.extend(r.Records, r.First, r.Size, r.Root, keep)
+	if lie != nil {
+		return s.fork(lie)
 	}
 	s.mu.Lock()
 	delete(s.left, r.Call)
-	waits := p != nil && s.pending[r.Call] == p
+	s.mu.Unlock()
+	return err
+}
+
+// hand checks an answer against the records that came with it and before, and
+// gives it to the call that waits, if it still does. It must not wait: it runs
+// inside the store's transaction.
+func (s *Session) hand(p *pending, r session.Result, result string, body []byte) error {
+	if p == nil {
+		return nil
+	}
+	leaves := make([][]byte, len(r.Records))
+	for i, rec := range r.Records {
+		leaves[i] = rec
+	}
+	if err := s.compareAll(leaves); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	waits := s.pending[r.Call] == p
 	s.mu.Unlock()
 	if !waits {
 		return nil
 	}
-	if err := s.agrees(p, r, open.Result); err != nil {
-		return s.fork(err)
+	if err := s.agrees(p, r, result); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	waits = s.pending[r.Call] == p
 	delete(s.pending, r.Call)
 	s.mu.Unlock()
 	if waits {
-		p.result = Result{CallID: r.Call, Verdict: r.Verdict, Code: r.Code, Kind: r.Kind, MIME: r.MIME, Body: m.Body, Seq: r.Size}
+		p.result = Result{CallID: r.Call, Verdict: r.Verdict, Code: r.Code, Kind: r.Kind, MIME: r.MIME, Body: body, Seq: r.Size}
 		close(p.done)
 	}
 	return nil
