@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -49,7 +48,14 @@ func (s *Session) finish(j *job, out tool.Output, err error) {
 	if j.answer.Code == "internal" {
 		s.cfg.Log.Warn("tool failed", "session", s.id, "tool", j.call.Tool, "err", err)
 	}
-	if err := s.conclude(s.ctx, j, out); err != nil {
+	err = s.conclude(s.ctx, j, out)
+	if errors.Is(err, sessionlog.ErrRecord) { // the end was recorded first
+		j.answer = answer{Verdict: string(sessionlog.Unknown), Code: string(workspace.Killed), Kind: "text",
+			Body: []byte("FAILED unknown: the session ended while this call ran; it may or may not have been done")}
+		out = tool.Output{Written: out.Written}
+		err = s.concludeLate(s.ctx, j)
+	}
+	if err != nil {
 		s.meter.Done(false, 0, out.Written, j.reserved)
 		s.storeFailed(err)
 		return
@@ -74,18 +80,23 @@ func (s *Session) answered(j *job, a answer, out tool.Output) {
 	s.deliver(j.call.ID, a)
 }
 
-// conclude stores the result record, the answer and the call's end together.
-func (s *Session) conclude(ctx context.Context, j *job, out tool.Output) error {
-	a := j.answer
+// result makes the result record of a call.
+func (s *Session) result(j *job, out tool.Output) sessionlog.Record {
+	a := &j.answer
 	rec := s.record(sessionlog.Result, "")
 	rec.Call, rec.Tool, rec.Verdict, rec.Code = j.call.ID, j.tool(), sessionlog.Verdict(a.Verdict), a.Code
 	if rec.Verdict != sessionlog.Denied {
 		rec.Bytes, rec.Written = int64(len(a.Body)), out.Written
 	}
 	rec.Redacted = out.Redacted
-	sum := sha256.Sum256(a.Body)
-	rec.Fill = s.logKey.Fill(sessionlog.Values{Result: []byte(hex.EncodeToString(sum[:]))})
-	_, err := s.log.Append(ctx, []sessionlog.Record{rec}, func(tx *store.Tx, first uint64) error {
+	a.sum = sha256.Sum256(a.Body)
+	rec.Fill = s.logKey.Fill(sessionlog.Values{Result: []byte(hex.EncodeToString(a.sum[:]))})
+	return rec
+}
+
+// conclude stores the result record, the answer and the call's end together.
+func (s *Session) conclude(ctx context.Context, j *job, out tool.Output) error {
+	_, err := s.log.Append(ctx, []sessionlog.Record{s.result(j, out)}, func(tx *store.Tx, first uint64) error {
 		j.seq = first
 		key := callKey(s.id, j.call.ID)
 		st, err := calls.Get(tx, key)
@@ -101,34 +112,45 @@ func (s *Session) conclude(ctx context.Context, j *job, out tool.Output) error {
 	return err
 }
 
-// keepAnswer stores an answer, under the call's intent, for sending again.
-func (s *Session) keepAnswer(tx *store.Tx, intent uint64, j *job) error {
-	if old, ok := s.oldestAnswer(intent); ok {
-		if err := answers.Delete(tx, answerKey(s.id, old)); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
+// observe takes a call that changes nothing from the gate to its answer. Its
+// only effect is that bytes leave, so both of its records become durable
+// together, before the answer leaves and in one sync (docs/decisions/008). A
+// large answer is kept in memory only: after a crash the agent reads again.
+func (s *Session) observe(d *session.Delivery, j *job) {
+	out, err := s.perform(j)
+	j.answer = answerOf(out, err)
+	if j.answer.Code == "internal" {
+		s.cfg.Log.Warn("tool failed", "session", s.id, "tool", j.call.Tool, "err", err)
+	}
+	call := s.callRecord(j, nil)
+	result := s.result(j, out)
+	_, err = s.log.Append(s.ctx, []sessionlog.Record{call, result}, func(tx *store.Tx, first uint64) error {
+		j.seq = first + 1
+		st := j.state(first)
+		st.Result, st.Done = first+1, true
+		if len(j.answer.Body) <= maxKeptRead {
+			if err := s.keepAnswer(tx, first, j); err != nil {
+				return err
+			}
 		}
+		return calls.Put(tx, callKey(s.id, j.call.ID), st)
+	})
+	switch {
+	case errors.Is(err, sessionlog.ErrRecord) && s.state().Over(): // the end was recorded meanwhile
+		s.meter.Done(true, 0, 0, j.reserved)
+		d.Done()
+		s.tooLate(j.call.ID)
+		return
+	case err != nil:
+		s.meter.Done(true, 0, 0, j.reserved)
+		s.storeFailed(err)
+		return
 	}
-	return answers.Put(tx, answerKey(s.id, intent), j.answer)
-}
-
-// oldestAnswer counts an answer in and names the one to let go, if any.
-func (s *Session) oldestAnswer(intent uint64) (old uint64, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if slices.Contains(s.kept, intent) { // the store runs the function again
-		return 0, false
+	d.Done()
+	if len(j.answer.Body) > maxKeptRead {
+		s.memory.put(j.call.ID, j.answer)
 	}
-	s.kept = append(s.kept, intent)
-	if len(s.kept) <= keptAnswers {
-		return 0, false
-	}
-	old = s.kept[0]
-	s.kept = slices.Delete(s.kept, 0, 1)
-	return old, true
-}
-
-func answerKey(session string, intent uint64) string {
-	return fmt.Sprintf("%s/%016x", session, intent)
+	s.answered(j, j.answer, out)
 }
 
 // deliver signs an answer with every log record the provider doesn't have
@@ -140,7 +162,7 @@ func (s *Session) deliver(call string, a answer) {
 			Call: call, Verdict: a.Verdict, Code: a.Code, Kind: a.Kind, MIME: a.MIME,
 			Records: records, First: first, Size: head.Size, Root: hex.EncodeToString(head.Root[:]),
 		}, a.Body)
-	})
+	}, a.sum)
 }
 
 // pushRecords sends the records that no answer carries.
@@ -149,7 +171,7 @@ func (s *Session) pushRecords() {
 		return session.EncodeRecords(session.Records{
 			Records: records, First: first, Size: head.Size, Root: hex.EncodeToString(head.Root[:]),
 		})
-	})
+	}, [sha256.Size]byte{})
 }
 
 // recordsPerMessage keeps a header within its limit: a record is at most 2 KiB.
@@ -159,18 +181,18 @@ type encodeWith func(records []jsontext.Value, first uint64, head sessionlog.Hea
 
 // push sends what encode makes of the records from the cursor on. Before the
 // provider has said what it holds, nothing leaves: join sends it then.
-func (s *Session) push(encode encodeWith) {
+func (s *Session) push(encode encodeWith, sum [sha256.Size]byte) {
 	s.sendMu.Lock()
 	defer s.sendMu.Unlock()
 	if !s.joined {
 		return
 	}
-	if err := s.pushLocked(encode); err != nil {
+	if err := s.pushLocked(encode, sum); err != nil {
 		s.cfg.Log.Debug("not sent", "session", s.id, "err", err)
 	}
 }
 
-func (s *Session) pushLocked(encode encodeWith) error {
+func (s *Session) pushLocked(encode encodeWith, sum [sha256.Size]byte) error {
 	for {
 		leaves, err := s.log.Leaves(s.cursor, recordsPerMessage)
 		if err != nil {
@@ -197,7 +219,11 @@ func (s *Session) pushLocked(encode encodeWith) error {
 		if err != nil {
 			return err
 		}
-		m = session.Sign(s.cfg.Key, s.id, m)
+		if more || sum == ([sha256.Size]byte{}) {
+			m = session.Sign(s.cfg.Key, s.id, m)
+		} else { // the body was hashed for its record
+			m = session.SignSum(s.cfg.Key, s.id, m, sum)
+		}
 		if err := s.ch.Send(s.ctx, m); err != nil {
 			return err
 		}
@@ -213,7 +239,11 @@ func (s *Session) repeat(id string, old callState) {
 	if !old.Done {
 		return // still running; its answer will come
 	}
-	a, err := s.storedAnswer(old)
+	a, ok := s.memory.get(id)
+	var err error
+	if !ok {
+		a, err = s.storedAnswer(old)
+	}
 	if err != nil {
 		s.cfg.Log.Error("read a stored answer", "session", s.id, "err", err)
 		return
@@ -225,12 +255,15 @@ func (s *Session) repeat(id string, old callState) {
 // has had it long ago, says so.
 func (s *Session) storedAnswer(st callState) (a answer, err error) {
 	err = s.cfg.DB.View(func(tx *store.Tx) error {
-		a, err = answers.Get(tx, answerKey(s.id, st.Intent))
+		raw, err := answers.Get(tx, answerKey(s.id, st.Intent))
+		if err == nil {
+			a, err = decodeAnswer(raw)
+		}
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return answer{Verdict: "unknown", Code: "answered", Kind: "text",
-			Body: []byte("FAILED answered: this call ran and was answered; the answer is no longer kept")}, nil
+			Body: []byte("FAILED answered: this call ran and was answered; the answer is no longer kept. If it was a read, make it again")}, nil
 	}
 	return a, err
 }

@@ -36,7 +36,12 @@ type job struct {
 // handle takes one admitted call from dedupe to answer. taken says that
 // another call of the same id is being handled right now.
 func (s *Session) handle(d *session.Delivery, c session.Call, h *hand, fresh, taken bool) {
-	old, found, err := s.known(c.ID)
+	var old callState
+	var found bool
+	var err error
+	if !fresh || s.log.Knows(c.ID) { // a call that was seen before has a used number, or a known id
+		old, found, err = s.known(c.ID)
+	}
 	found = found || taken
 	switch {
 	case err != nil:
@@ -48,9 +53,9 @@ func (s *Session) handle(d *session.Delivery, c session.Call, h *hand, fresh, ta
 		return
 	}
 	j := &job{call: c, msg: d.Message, hand: h, began: s.cfg.Now()}
-	if !s.enter() { // over: the log is complete, the answer says so
+	if !s.enter() {
 		d.Done()
-		s.deliver(c.ID, answerOf(tool.Output{}, gate.Decide(gate.Facts{State: s.state()}, nil)))
+		s.tooLate(c.ID)
 		return
 	}
 	defer s.leave()
@@ -72,10 +77,16 @@ func (s *Session) handle(d *session.Delivery, c session.Call, h *hand, fresh, ta
 	} else {
 		s.meter.Take(gate.Reads, s.cfg.Now())
 	}
+	if refusal == nil && j.spec.ReadOnly {
+		s.observe(d, j)
+		return
+	}
 	err = s.intent(j, refusal, found)
-	if errors.Is(err, sessionlog.ErrRecord) && refusal == nil { // the end was recorded meanwhile
-		refusal = workspace.Refuse(workspace.Killed, "the session was stopped before this call ran")
-		err = s.intent(j, refusal, found)
+	if errors.Is(err, sessionlog.ErrRecord) && s.state().Over() { // the end was recorded meanwhile
+		s.meter.Done(true, 0, 0, j.reserved)
+		d.Done()
+		s.tooLate(c.ID)
+		return
 	}
 	if err != nil {
 		s.meter.Done(true, 0, 0, j.reserved)
@@ -92,6 +103,12 @@ func (s *Session) handle(d *session.Delivery, c session.Call, h *hand, fresh, ta
 	default:
 		s.run(j)
 	}
+}
+
+// tooLate answers a call that came after the end. The log is complete, so the
+// answer alone says that it did not run.
+func (s *Session) tooLate(id string) {
+	s.deliver(id, answerOf(tool.Output{}, gate.Decide(gate.Facts{State: s.state()}, nil)))
 }
 
 // known looks a call id up.
@@ -120,7 +137,7 @@ func (s *Session) decide(j *job) *workspace.Refusal {
 		f.Uses, f.Size = j.plan.Uses, j.plan.Size
 		j.path = j.plan.Names()
 		if len(j.plan.Argv) > 0 {
-			j.match, f.Command = command.Match(s.allow, j.plan.Argv)
+			j.match, f.Command = command.Match(s.folders().allow, j.plan.Argv)
 		}
 	}
 	class := gate.Reads
@@ -134,7 +151,7 @@ func (s *Session) decide(j *job) *workspace.Refusal {
 		}
 	}
 	f.State, f.Expired = s.state(), s.expired()
-	return gate.Decide(f, s.tree)
+	return gate.Decide(f, s.folders().tree)
 }
 
 // waitWhilePaused holds a call until the provider has joined and nobody has
@@ -168,20 +185,16 @@ func (s *Session) waitWhilePaused(j *job) *workspace.Refusal {
 // with it: its answer is stored in the same transaction. A call that reuses a
 // taken id is recorded without touching the first one's state.
 func (s *Session) intent(j *job, refusal *workspace.Refusal, taken bool) error {
-	rec := s.record(sessionlog.Call, "")
-	rec.Call, rec.Tool, rec.Verdict = j.call.ID, j.tool(), sessionlog.Allowed
+	rec := s.callRecord(j, refusal)
 	if refusal != nil {
-		rec.Verdict, rec.Code = sessionlog.Denied, string(refusal.Code)
 		j.answer = answerOf(tool.Output{}, refusal)
 	}
-	rec.Fill = s.logKey.Fill(sessionlog.Values{Path: []byte(j.path), Args: []byte(j.args), Request: []byte(j.hand.digest)})
 	_, err := s.log.Append(s.ctx, []sessionlog.Record{rec}, func(tx *store.Tx, first uint64) error {
 		j.seq = first
 		if taken {
 			return nil
 		}
-		st := callState{Seq: j.call.Seq, Digest: j.hand.digest, Tool: rec.Tool, Path: j.path, Args: j.args,
-			Header: j.msg.Header, Sig: j.msg.Sig, Intent: first}
+		st := j.state(first)
 		if refusal != nil {
 			st.Done = true
 			if err := s.keepAnswer(tx, first, j); err != nil {
@@ -193,6 +206,23 @@ func (s *Session) intent(j *job, refusal *workspace.Refusal, taken bool) error {
 	return err
 }
 
+// callRecord makes the call record of a call, with the gate's verdict.
+func (s *Session) callRecord(j *job, refusal *workspace.Refusal) sessionlog.Record {
+	rec := s.record(sessionlog.Call, "")
+	rec.Call, rec.Tool, rec.Verdict = j.call.ID, j.tool(), sessionlog.Allowed
+	if refusal != nil {
+		rec.Verdict, rec.Code = sessionlog.Denied, string(refusal.Code)
+	}
+	rec.Fill = s.logKey.Fill(sessionlog.Values{Path: []byte(j.path), Args: []byte(j.args), Request: []byte(j.hand.digest)})
+	return rec
+}
+
+// state is what is kept of the call, when its record has the given number.
+func (j *job) state(intent uint64) callState {
+	return callState{Seq: j.call.Seq, Digest: j.hand.digest, Tool: j.tool(), Path: j.path, Args: j.args,
+		Header: j.msg.Header, Sig: j.msg.Sig, Intent: intent}
+}
+
 // tool is the name that the log uses.
 func (j *job) tool() string {
 	if j.spec == nil {
@@ -201,8 +231,14 @@ func (j *job) tool() string {
 	return j.spec.Name
 }
 
-// run executes an allowed call in one of the session's slots.
+// run executes a call whose intent is durable.
 func (s *Session) run(j *job) {
+	out, err := s.perform(j)
+	s.finish(j, out, err)
+}
+
+// perform does the work of an allowed call in one of the session's slots.
+func (s *Session) perform(j *job) (tool.Output, error) {
 	ctx := j.hand.ctx
 	select {
 	case s.slots <- struct{}{}:
@@ -211,22 +247,19 @@ func (s *Session) run(j *job) {
 	case <-ctx.Done():
 	}
 	if s.state().Over() { // stopped while it waited for a slot
-		s.finish(j, tool.Output{}, workspace.Refuse(workspace.Killed, "the session was stopped before this call ran"))
-		return
+		return tool.Output{}, workspace.Refuse(workspace.Killed, "the session was stopped before this call ran")
 	}
 	if ctx.Err() != nil {
-		s.finish(j, tool.Output{}, workspace.Fail("cancelled", "the call was cancelled, or its time was up, before it ran"))
-		return
+		return tool.Output{}, workspace.Fail("cancelled", "the call was cancelled, or its time was up, before it ran")
 	}
 	if err := s.freshSecrets(ctx); err != nil {
-		s.finish(j, tool.Output{}, err)
-		return
+		return tool.Output{}, err
 	}
 	out, err := j.plan.Run(ctx, s.env(j))
 	if state := s.state(); state.Over() && state != gate.Lapsed { // revoked while it ran: the answer stays here
 		out, err = withheld(out, err)
 	}
-	s.finish(j, out, err)
+	return out, err
 }
 
 // withheld keeps the content of an answer back after the session was stopped.
@@ -241,8 +274,9 @@ func withheld(out tool.Output, err error) (tool.Output, error) {
 
 func (s *Session) env(j *job) *tool.Env {
 	n, last := uint64(0), time.Time{}
+	open := s.folders()
 	return &tool.Env{
-		Tree: s.tree, Runner: s.runner, FirstRoot: s.grant.Roots[0].Name, Command: j.match, Rescan: s.rescan, Info: s.info,
+		Tree: open.tree, Runner: open.runner, FirstRoot: s.grant.Roots[0].Name, Command: j.match, Rescan: s.rescan, Info: s.info,
 		Progress: func(text string) {
 			if now := s.cfg.Now(); now.Sub(last) < progressEvery {
 				return

@@ -13,40 +13,89 @@ import (
 	"github.com/weftmesh/weft/workspace/redact"
 )
 
+// folders are the shared folders while they are open: all zero before.
+type folders struct {
+	tree   *files.Tree
+	runner *command.Runner // nil when no command is granted
+	allow  []command.Allowed
+}
+
+func (f folders) close() {
+	if f.runner != nil {
+		f.runner.Close()
+	}
+	if f.tree != nil {
+		f.tree.Close()
+	}
+}
+
+// folders returns what openFolders opened.
+func (s *Session) folders() folders {
+	if f := s.open.Load(); f != nil {
+		return *f
+	}
+	return folders{}
+}
+
 // openFolders opens the roots by handle, learns the secrets in them, and makes
-// the command runner. A session that can't do all three doesn't start.
+// the command runner: all three or nothing. A new session that can't does not
+// start, a kept one waits until Resume can. It does nothing the second time.
 func (s *Session) openFolders() (err error) {
+	s.openMu.Lock()
+	defer s.openMu.Unlock()
+	if s.open.Load() != nil {
+		return nil
+	}
 	rules := files.DefaultRules().Reserve(s.cfg.Home)
 	var specs []files.RootSpec
 	for _, r := range s.grant.Roots {
 		specs = append(specs, files.RootSpec{Name: r.Name, Dir: s.st.Dirs[r.Name], Rights: r.Rights, Include: r.Include, Exclude: r.Exclude})
 	}
-	if s.tree, err = files.OpenTree(specs, rules); err != nil {
+	var f folders
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+	if f.tree, err = files.OpenTree(specs, rules); err != nil {
 		return fmt.Errorf("open the shared folders: %w", err)
 	}
-	if err := s.learnSecrets(s.ctx); err != nil {
+	if err := s.learnSecrets(s.ctx, f.tree); err != nil {
 		return err
 	}
 	for _, c := range s.grant.Commands {
-		s.allow = append(s.allow, command.Allowed{Profile: c.Profile, Argv: c.Argv})
+		f.allow = append(f.allow, command.Allowed{Profile: c.Profile, Argv: c.Argv})
 	}
-	if len(s.allow) == 0 {
-		return nil
+	if len(f.allow) > 0 {
+		if f.runner, err = s.newRunner(f, rules); err != nil {
+			return fmt.Errorf("prepare the sandbox: %w", err)
+		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed { // nobody would close them
+		return ErrState
+	}
+	if f.runner != nil {
+		s.st.Pins = f.runner.Pins()
+	}
+	s.open.Store(&f)
+	return nil
+}
+
+func (s *Session) newRunner(f folders, rules files.Rules) (*command.Runner, error) {
 	var mounts []command.Mount
 	for _, r := range s.grant.Roots {
-		mounts = append(mounts, command.Mount{Name: r.Name, HostDir: s.tree.HostDir(r.Name), Writable: r.Rights.Has(workspace.Write)})
+		mounts = append(mounts, command.Mount{Name: r.Name, HostDir: f.tree.HostDir(r.Name), Writable: r.Rights.Has(workspace.Write)})
 	}
-	s.runner, err = command.NewRunner(command.Config{
-		Roots: mounts, StateDir: s.stateDir(), Allowed: s.allow, Pins: s.st.Pins,
+	s.mu.Lock()
+	pins := s.st.Pins
+	s.mu.Unlock()
+	return command.NewRunner(command.Config{
+		Roots: mounts, StateDir: s.stateDir(), Allowed: f.allow, Pins: pins,
 		Denied: s.denied, Secret: rules.Secret, Redact: s.secrets.Load,
 		AllowNet: s.grant.Network, Unsandboxed: s.grant.Unsandboxed, Log: s.cfg.Log,
 	})
-	if err != nil {
-		return fmt.Errorf("prepare the sandbox: %w", err)
-	}
-	s.st.Pins = s.runner.Pins()
-	return nil
 }
 
 // stateDir keeps the session's build cache and command logs while it lives.
@@ -54,10 +103,11 @@ func (s *Session) stateDir() string { return filepath.Join(s.cfg.StateDir, s.id)
 
 // cleanUp removes what commands of an ended session left in stateDir.
 func (s *Session) cleanUp() {
-	if s.runner == nil {
+	runner := s.folders().runner
+	if runner == nil {
 		return
 	}
-	s.runner.Close()
+	runner.Close()
 	if err := os.RemoveAll(s.stateDir()); err != nil {
 		s.cfg.Log.Warn("the build cache of an ended session could not be removed", "session", s.id, "err", err)
 	}
@@ -65,8 +115,8 @@ func (s *Session) cleanUp() {
 
 // learnSecrets reads what must not leave: again after each command, which may
 // have made new secrets.
-func (s *Session) learnSecrets(ctx context.Context) error {
-	found, err := s.tree.SecretValues(ctx)
+func (s *Session) learnSecrets(ctx context.Context, tree *files.Tree) error {
+	found, err := tree.SecretValues(ctx)
 	if err != nil {
 		return fmt.Errorf("read the secrets to redact: %w", err)
 	}
@@ -76,7 +126,7 @@ func (s *Session) learnSecrets(ctx context.Context) error {
 	}
 	set := redact.New(known)
 	s.secrets.Store(set)
-	s.tree.SetRedactor(set)
+	tree.SetRedactor(set)
 	return nil
 }
 
@@ -108,15 +158,16 @@ func (s *Session) rescan(ctx context.Context) error {
 		return nil
 	default:
 	}
-	if err := s.tree.Rescan(ctx); err != nil {
+	tree := s.folders().tree
+	if err := tree.Rescan(ctx); err != nil {
 		return err
 	}
-	return s.learnSecrets(ctx)
+	return s.learnSecrets(ctx, tree)
 }
 
 // denied lists what a command must not see, in the sandbox's terms.
 func (s *Session) denied(ctx context.Context) ([]command.DeniedPath, error) {
-	found, err := s.tree.Denied(ctx)
+	found, err := s.folders().tree.Denied(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (s *Session) Pause(ctx context.Context, reason string) error {
 // Resume lets a paused session go on. Folders that could not be opened at the
 // start are opened now.
 func (s *Session) Resume(ctx context.Context) error {
-	if s.state() == gate.Paused && s.tree == nil {
+	if s.state() == gate.Paused {
 		if err := s.openFolders(); err != nil {
 			return fmt.Errorf("%w: %w", ErrState, err)
 		}
@@ -95,12 +95,13 @@ const killPatience = 2 * time.Second
 
 // killCommands ends every command of the session.
 func (s *Session) killCommands() {
-	if s.runner == nil {
+	runner := s.folders().runner
+	if runner == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
 	defer cancel()
-	if err := s.runner.KillAll(ctx); err != nil {
+	if err := runner.KillAll(ctx); err != nil {
 		s.cfg.Log.Error("a command of a stopped session did not die; look for it with ps", "session", s.id, "err", err)
 	}
 }
@@ -218,7 +219,7 @@ func (s *Session) tick() {
 		s.mu.Unlock()
 		now := s.cfg.Now()
 		switch {
-		case open && len(s.tree.Moved()) > 0:
+		case open && len(s.folders().tree.Moved()) > 0:
 			s.Pause(s.ctx, "a shared folder was renamed or replaced; put it back and resume, or stop")
 		case open && !unsigned.since.IsZero() && now.Sub(unsigned.since) > checkpointPatience && s.ch.State().Attached:
 			s.Pause(s.ctx, "the provider is connected but does not sign the log")
@@ -248,7 +249,7 @@ func (s *Session) info() string {
 		}
 		out += "\n"
 	}
-	for _, c := range s.allow {
+	for _, c := range s.folders().allow {
 		out += "command " + c.String() + "\n"
 	}
 	if !g.Rights().Has(workspace.Exec) {

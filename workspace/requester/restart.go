@@ -21,7 +21,7 @@ func (s *Session) readCalls() error {
 		if err != nil {
 			return err
 		}
-		return answers.Each(tx, s.id+"/", func(key string, _ answer) error { // in order of intent
+		return answers.Each(tx, s.id+"/", func(key string, _ []byte) error { // in order of intent
 			intent, err := strconv.ParseUint(strings.TrimPrefix(key, s.id+"/"), 16, 64)
 			s.kept = append(s.kept, intent)
 			return err
@@ -36,7 +36,31 @@ func (s *Session) concludeUnknown(ctx context.Context, id, toolName string, st c
 	j.spec, _ = tool.Lookup(toolName)
 	j.answer = answer{Verdict: string(sessionlog.Unknown), Code: "restarted", Kind: "text",
 		Body: []byte("FAILED unknown: weft restarted on the requester's machine while this call ran; it may or may not have been done. Look before you repeat it.")}
+	if s.log.Totals().End != "" {
+		return s.concludeLate(ctx, j)
+	}
 	return s.conclude(ctx, j, tool.Output{})
+}
+
+// concludeLate keeps the answer of a call whose result came after the end of
+// the log. The log has no result for it, so its outcome is unknown there, in
+// the receipt and in the answer.
+func (s *Session) concludeLate(ctx context.Context, j *job) error {
+	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		key := callKey(s.id, j.call.ID)
+		st, err := calls.Get(tx, key)
+		if err != nil {
+			return err
+		}
+		if st.Done {
+			return nil
+		}
+		st.Done = true
+		if err := s.keepAnswer(tx, st.Intent, j); err != nil {
+			return err
+		}
+		return calls.Put(tx, key, st)
+	})
 }
 
 // PathOf is what a call named: the value behind the log's commitment, for the

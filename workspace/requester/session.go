@@ -17,7 +17,6 @@ import (
 	"github.com/weftmesh/weft/store"
 	"github.com/weftmesh/weft/workspace"
 	"github.com/weftmesh/weft/workspace/command"
-	"github.com/weftmesh/weft/workspace/files"
 	"github.com/weftmesh/weft/workspace/gate"
 	"github.com/weftmesh/weft/workspace/grant"
 	"github.com/weftmesh/weft/workspace/redact"
@@ -47,13 +46,12 @@ type Session struct {
 	logKey  sessionlog.Key
 	sub     *identity.Key // signs checkpoints
 	cert    sessionlog.KeyCert
-	tree    *files.Tree
-	runner  *command.Runner // nil when no command is granted
+	open    atomic.Pointer[folders] // see folders
 	secrets atomic.Pointer[redact.Set]
-	allow   []command.Allowed
 	log     *sessionlog.Log
 	meter   *gate.Meter
 	ch      *session.Channel
+	memory  memory // answers of calls that changed nothing
 	hub     hub
 	slots   chan struct{}
 
@@ -64,6 +62,8 @@ type Session struct {
 	sendMu sync.Mutex // orders what leaves with a head; guards below
 	joined bool       // the provider told us what it has
 	cursor uint64     // log records up to here are on their way
+
+	openMu sync.Mutex // one openFolders at a time
 
 	mu       sync.Mutex // guards below; never held across I/O
 	st       stored
@@ -171,6 +171,7 @@ func Load(ctx context.Context, cfg Config, id string) (*Session, error) {
 		cfg.Log.Warn("a session waits for its folders; put them back, then weft resume", "session", id, "err", err)
 		s.mu.Lock()
 		s.st.State, s.st.Reason = gate.Paused, "a shared folder can't be opened: "+err.Error()
+		s.resumed = make(chan struct{}) // it was open: calls wait again
 		s.mu.Unlock()
 	}
 	return s, nil
@@ -257,12 +258,10 @@ func (s *Session) Close() error {
 
 func (s *Session) release() {
 	s.cancel()
-	if s.runner != nil {
-		s.runner.Close()
-	}
-	if s.tree != nil {
-		s.tree.Close()
-	}
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.folders().close()
 }
 
 // persist stores the session record. Snapshots are taken and stored one at a

@@ -208,6 +208,9 @@ func (s *Session) settle(c session.Closed) error {
 func (s *Session) Receipt() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.st.Receipt) == 0 { // as the store gives none back
+		return nil
+	}
 	return s.st.Receipt
 }
 
@@ -259,7 +262,7 @@ func (s *Session) recover(ctx context.Context) error {
 			return err
 		}
 		return s.writeReceipt(ctx)
-	case end != "" && receipt == nil:
+	case end != "" && len(receipt) == 0:
 		return s.writeReceipt(ctx)
 	}
 	return nil

@@ -54,19 +54,10 @@ type callState struct {
 	Done   bool   `json:"done"`
 }
 
-// answer is a result as it is kept for sending again.
-type answer struct {
-	Verdict string `json:"verdict"`
-	Code    string `json:"code"`
-	Kind    string `json:"kind"`
-	MIME    string `json:"mime"`
-	Body    []byte `json:"body"`
-}
-
 var (
 	sessions = store.NewCollection[stored]("requester-sessions")
 	calls    = store.NewCollection[callState]("requester-calls")
-	answers  = store.NewCollection[answer]("requester-answers")
+	answers  = store.NewCollection[[]byte]("requester-answers")
 )
 
 // keptAnswers is how many answers of a session stay for sending again. The

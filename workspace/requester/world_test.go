@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +49,10 @@ type world struct {
 	inbox chan session.Message
 	wg    sync.WaitGroup
 	stop  context.CancelFunc
+
+	skew atomic.Int64 // what the requester's clock is ahead, in nanoseconds
+	asks atomic.Int64 // how often it was looked at
+	hold atomic.Pointer[func()]
 }
 
 // stream is a pipe end with Reset.
@@ -55,7 +60,16 @@ type stream struct{ net.Conn }
 
 func (s stream) Reset() error { return s.Close() }
 
+// newWorld is a session that its provider has joined.
 func newWorld(t testing.TB, change func(*grant.Grant)) *world {
+	t.Helper()
+	w := offered(t, change)
+	w.connect()
+	return w
+}
+
+// offered is a session that no provider has heard of.
+func offered(t testing.TB, change func(*grant.Grant)) *world {
 	t.Helper()
 	w := &world{t: t, home: t.TempDir(), dir: t.TempDir(), mine: identity.Generate(), theirs: identity.Generate(), inbox: make(chan session.Message, 1024)}
 	for name, content := range map[string]string{"a.txt": "alpha\n", ".env": "TOKEN=tk-92f8e1c7b3a64d50\n", "sub/b.txt": "beta\n"} {
@@ -68,7 +82,7 @@ func newWorld(t testing.TB, change func(*grant.Grant)) *world {
 	if w.db, err = store.Open(store.Options{Dir: filepath.Join(w.home, "store")}); err != nil {
 		t.Fatal(err)
 	}
-	w.cfg = requester.Config{DB: w.db, Key: w.mine, Log: slog.New(slog.DiscardHandler), Home: w.home, StateDir: filepath.Join(w.home, "sessions"), Now: time.Now}
+	w.cfg = requester.Config{DB: w.db, Key: w.mine, Log: slog.New(slog.DiscardHandler), Home: w.home, StateDir: filepath.Join(w.home, "sessions"), Now: w.now}
 	now := time.Now()
 	g := grant.Grant{V: grant.Version, Session: grant.NewSession(), Requester: w.mine.Public(), Provider: w.theirs.Public(),
 		Roots:  []grant.Root{{Name: "app", Rights: workspace.Read | workspace.Write}},
@@ -85,15 +99,32 @@ func newWorld(t testing.TB, change func(*grant.Grant)) *world {
 		t.Fatal(err)
 	}
 	w.ch = session.New(session.Config{Session: g.Session, Grant: doc.Digest(), Self: w.theirs, Peer: w.mine.Public(), Role: session.Provider})
+	w.head = w.empty()
 	w.s.Start()
-	w.connect()
 	t.Cleanup(w.close)
 	return w
 }
 
-// connect attaches both ends to one pipe, and joins.
+// now is the requester's clock.
+func (w *world) now() time.Time {
+	w.asks.Add(1)
+	if hold := w.hold.Load(); hold != nil {
+		(*hold)()
+	}
+	return time.Now().Add(time.Duration(w.skew.Load()))
+}
+
+// connect attaches both ends to one pipe, reads what comes, and joins.
 func (w *world) connect() {
 	w.t.Helper()
+	w.attach(true)
+	w.join()
+	w.wait(session.KindRecords)
+}
+
+// attach puts both ends on one pipe. A provider that doesn't read acknowledges
+// nothing.
+func (w *world) attach(read bool) {
 	a, b := net.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
@@ -104,6 +135,9 @@ func (w *world) connect() {
 			w.s.Channel().Answer(ctx, stream{b}, hello)
 		}
 	})
+	if !read {
+		return
+	}
 	w.wg.Go(func() {
 		for {
 			d, err := w.ch.Receive(ctx)
@@ -118,7 +152,6 @@ func (w *world) connect() {
 			}
 		}
 	})
-	w.join()
 }
 
 // join says that the provider holds the head it has.
@@ -132,12 +165,8 @@ func (w *world) join() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if w.head.Size == 0 {
-		w.head = w.empty()
-	}
 	pub := sub.Public()
 	w.send(session.EncodeJoined(session.Joined{LogKey: hex.EncodeToString(pub[:]), Cert: raw, Size: w.head.Size, Root: hex.EncodeToString(w.head.Root[:])}))
-	w.wait(session.KindRecords)
 }
 
 // empty is the head of an empty log.
@@ -260,6 +289,9 @@ func (w *world) records() (out []sessionlog.Record) {
 	return out
 }
 
+// hexRoot is a root as messages carry it.
+func hexRoot(h sessionlog.Head) string { return hex.EncodeToString(h.Root[:]) }
+
 // state waits until the session is in a state.
 func (w *world) state(want gate.State) {
 	w.t.Helper()
@@ -289,7 +321,9 @@ func (w *world) until(what string, ok func() bool) {
 
 // disconnect cuts the stream and ends the provider's process life.
 func (w *world) disconnect() {
-	w.stop()
+	if w.stop != nil {
+		w.stop()
+	}
 	w.ch.Close()
 	w.wg.Wait()
 }
