@@ -68,6 +68,14 @@ func Stream(w http.ResponseWriter, r *http.Request, fn func(ctx context.Context,
 	return out.write("event: end\ndata: {}\n\n")
 }
 
+// Streaming gives r a context that ends early when the server begins to stop,
+// for a handler that streams by other means than Stream and Upgrade. The caller
+// calls done when it has answered.
+func Streaming(r *http.Request) (_ *http.Request, done func()) {
+	ctx, cancel := streamContext(r)
+	return r.WithContext(ctx), cancel
+}
+
 // streamContext is r's context, ended early when the server begins to stop.
 func streamContext(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())

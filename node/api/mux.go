@@ -8,7 +8,8 @@ import (
 	"github.com/weftmesh/weft/protocols/strict"
 )
 
-// MaxBody bounds a request body. Bulk bytes go over Upgrade.
+// MaxBody bounds a request body, but for routes that HandleLarge gives a limit
+// of their own. Bulk bytes go over Upgrade.
 const MaxBody = 1 << 20
 
 // Handler answers one request. An error that it returns before it wrote
@@ -29,12 +30,16 @@ func NewMux() *Mux {
 
 // Handle adds a route. It panics on a malformed or conflicting pattern, as
 // net/http does.
-func (m *Mux) Handle(pattern string, h Handler) {
+func (m *Mux) Handle(pattern string, h Handler) { m.HandleLarge(pattern, MaxBody, h) }
+
+// HandleLarge is Handle for a route whose requests may have up to limit bytes
+// of body.
+func (m *Mux) HandleLarge(pattern string, limit int64, h Handler) {
 	m.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		sw := &statusWriter{ResponseWriter: w}
 		defer func() { m.count(pattern, sw.status) }()
 		if r.Body != nil {
-			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+			r.Body = http.MaxBytesReader(w, r.Body, limit)
 		}
 		err := h(sw, r)
 		switch {

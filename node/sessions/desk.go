@@ -65,7 +65,16 @@ type requesting struct {
 // providing is a live session that we work in.
 type providing struct {
 	*provider.Session
-	path host.Path // guarded by Desk.mu
+	agents *agents
+	path   host.Path // guarded by Desk.mu
+}
+
+// Close ends the work in the session on this node, and then the agents'
+// connections to it.
+func (p *providing) Close() error {
+	err := p.Session.Close()
+	p.agents.close()
+	return err
 }
 
 // New makes a desk and registers its protocols with the host.
@@ -171,11 +180,11 @@ func (d *Desk) request(s *requester.Session) {
 
 // provide makes a session that we work in live.
 func (d *Desk) provide(s *provider.Session) *providing {
-	p := &providing{Session: s}
+	p := &providing{Session: s, agents: newAgents(s, d.cfg.Version)}
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
-		s.Close()
+		p.Close()
 		return p
 	}
 	d.provided[s.ID()] = p

@@ -79,6 +79,7 @@ func (d *Desk) ids(withOffers bool) (all []string, err error) {
 type side struct {
 	mine   *requester.Session
 	theirs *provider.Session
+	agents *agents // of a live session of theirs
 	path   string
 	free   func()
 }
@@ -103,7 +104,7 @@ func (d *Desk) find(ctx context.Context, id string) (side, error) {
 	case r != nil:
 		return side{mine: r.Session, path: attached(r.Channel().State().Attached, path), free: func() {}}, nil
 	case p != nil:
-		return side{theirs: p.Session, path: attached(p.Channel().State().Attached, path), free: func() {}}, nil
+		return side{theirs: p.Session, agents: p.agents, path: attached(p.Channel().State().Attached, path), free: func() {}}, nil
 	}
 	if s, err := requester.Load(ctx, d.requesterConfig(), id); err == nil {
 		return side{mine: s, free: func() { s.Close() }}, nil

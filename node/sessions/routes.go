@@ -38,7 +38,7 @@ func (d *Desk) Routes(m *api.Mux) {
 	m.Handle("POST /v1/offers/{id}/decline", d.postDecline)
 	m.Handle("POST /v1/sessions/{id}/call", d.call)
 	m.Handle("POST /v1/sessions/{id}/mcp", d.mcpStream)
-	m.Handle("/v1/sessions/{id}/mcp-http", d.mcpHTTP)
+	m.HandleLarge("/v1/sessions/{id}/mcp-http", provider.MaxLine, d.mcpHTTP)
 }
 
 func (d *Desk) getSessions(w http.ResponseWriter, r *http.Request) error {

@@ -2,11 +2,8 @@ package sessions
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net/http"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weftmesh/weft/node/api"
 	"github.com/weftmesh/weft/workspace/gate"
@@ -44,43 +41,4 @@ func (d *Desk) call(w http.ResponseWriter, r *http.Request) error {
 		out.Text, out.Data = string(header), content
 	}
 	return api.Reply(w, out)
-}
-
-// mcpStream is an MCP connection as raw bytes: weft mcp copies them to and
-// from its standard streams.
-func (d *Desk) mcpStream(w http.ResponseWriter, r *http.Request) error {
-	s, err := d.findTheirs(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	defer s.free()
-	if s.theirs.State().Over() {
-		return api.Errorf(api.Denied, "session %s is over: %s", short(s.theirs.ID()), s.theirs.State()).WithCode("over").Try("ask the requester for a new one")
-	}
-	return api.Upgrade(w, r, func(ctx context.Context, c *api.Conn) error {
-		server := s.theirs.Server(d.cfg.Version)
-		session, err := server.Connect(ctx, &mcp.IOTransport{Reader: c, Writer: c, MaxLineLength: provider.MaxLine}, nil)
-		if err != nil {
-			return err
-		}
-		stop := context.AfterFunc(ctx, func() { session.Close() })
-		defer stop()
-		return session.Wait()
-	})
-}
-
-// mcpHTTP is MCP over streamable HTTP. It stands behind the API's token; weft
-// mcp --http puts a listener with a token of its own before it, so that an
-// agent never holds the node's.
-func (d *Desk) mcpHTTP(w http.ResponseWriter, r *http.Request) error {
-	s, err := d.findTheirs(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	defer s.free()
-	server := s.theirs.Server(d.cfg.Version)
-	// Stateless: a session handle is an argument, not a connection's state
-	// (MCP 2026-07-28); the 2025 revisions work that way too.
-	mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}).ServeHTTP(w, r)
-	return nil
 }

@@ -20,6 +20,9 @@ import (
 // base64, and room.
 const MaxLine = 4 << 20
 
+// listTTL is how long a client may keep the list of tools, in ms.
+const listTTL = 60_000
+
 // Bounds of what an agent is shown of one answer. The tools stay far below: 96
 // KiB of text, 2 MiB of image. A requester that sends more would end the
 // agent's connection, since stock clients take lines of 16 MiB at most, and a
@@ -36,7 +39,11 @@ const (
 func (s *Session) Server(version string) *mcp.Server {
 	server := mcp.NewServer(
 		&mcp.Implementation{Name: "weft", Title: "weft workspace", Version: version},
-		&mcp.ServerOptions{Instructions: s.instructions(), Capabilities: &mcp.ServerCapabilities{}, Logger: nil},
+		&mcp.ServerOptions{
+			Instructions: s.instructions(), Capabilities: &mcp.ServerCapabilities{}, Logger: nil,
+			// What is listed depends on the grant, and stays as long as it does.
+			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope, c.TTLMs = "private", listTTL },
+		},
 	)
 	for _, spec := range tool.For(s.grant.Rights()) {
 		no, destructive := false, spec.Destructive
