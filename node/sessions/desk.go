@@ -59,7 +59,8 @@ type Desk struct {
 // requesting is a live session of ours.
 type requesting struct {
 	*requester.Session
-	path host.Path // guarded by Desk.mu
+	path  host.Path // of the newest stream; guarded by Desk.mu
+	noted host.Path // as the log has it; guarded by Desk.mu
 }
 
 // providing is a live session that we work in.

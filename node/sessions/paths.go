@@ -154,6 +154,9 @@ func (d *Desk) serveSession(ctx context.Context, from identity.PublicKey, st hos
 		}
 		return
 	}
+	d.mu.Lock()
+	r.path = path
+	d.mu.Unlock()
 	carried := make(chan struct{})
 	defer close(carried)
 	d.wg.Go(func() { d.notePath(r, path, carried) })
@@ -178,8 +181,8 @@ func (d *Desk) notePath(r *requesting, path host.Path, carried <-chan struct{}) 
 		return
 	}
 	d.mu.Lock()
-	before := r.path
-	r.path = path
+	before := r.noted
+	r.noted = path
 	d.mu.Unlock()
 	if before != path {
 		r.PathChanged(string(before), string(path))
