@@ -40,9 +40,12 @@ type party struct {
 	api  *api.Client
 }
 
-func startNode(t testing.TB, dir home.Dir) *party {
+func startNode(t testing.TB, dir home.Dir, listen ...string) *party {
 	t.Helper()
-	n := node.New(node.Config{Home: dir, Listen: []string{"/ip4/127.0.0.1/udp/0/quic-v1", "/ip4/127.0.0.1/tcp/0"}, NoMDNS: true})
+	if len(listen) == 0 {
+		listen = []string{"/ip4/127.0.0.1/udp/0/quic-v1", "/ip4/127.0.0.1/tcp/0"}
+	}
+	n := node.New(node.Config{Home: dir, Listen: listen, NoMDNS: true})
 	if err := n.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +60,21 @@ func startNode(t testing.TB, dir home.Dir) *party {
 		}
 	})
 	return &party{dir: dir, node: n, api: c}
+}
+
+// restart ends the node and starts it again where it was, under the same
+// addresses.
+func (p *party) restart(t testing.TB) *party {
+	t.Helper()
+	var listen []string
+	for _, a := range p.node.Ready().Addrs {
+		bare, _, _ := strings.Cut(a, "/p2p/")
+		listen = append(listen, bare)
+	}
+	if err := p.node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return startNode(t, p.dir, listen...)
 }
 
 // pair is two nodes that know each other, and a folder of the first.
