@@ -157,6 +157,11 @@ func (s *Session) observe(d *session.Delivery, j *job) {
 // yet, and queues it. Order and cursor move under one lock, so the records of
 // one message always continue those of the last.
 func (s *Session) deliver(call string, a answer) {
+	s.mu.Lock()
+	if h := s.hands[call]; h != nil {
+		h.sent = true
+	}
+	s.mu.Unlock()
 	s.push(func(records []jsontext.Value, first uint64, head sessionlog.Head) (session.Message, error) {
 		return session.EncodeResult(session.Result{
 			Call: call, Verdict: a.Verdict, Code: a.Code, Kind: a.Kind, MIME: a.MIME,
@@ -249,6 +254,19 @@ func (s *Session) repeat(id string, old callState) {
 		return
 	}
 	s.deliver(id, a)
+}
+
+// sayAgain answers a call that came again while it was in hand.
+func (s *Session) sayAgain(id string) {
+	old, found, err := s.known(id)
+	switch {
+	case err != nil:
+		s.cfg.Log.Error("look up a call", "session", s.id, "err", err)
+	case found:
+		s.repeat(id, old)
+	case s.state().Over():
+		s.tooLate(id)
+	}
 }
 
 // storedAnswer reads an answer back. One that was let go, since the provider

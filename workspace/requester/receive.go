@@ -97,6 +97,7 @@ func (s *Session) admit(d *session.Delivery) error {
 	s.mu.Lock()
 	h, taken := s.hands[c.ID]
 	if taken && h.digest == digest { // sent twice, by the channel and by askAgain; one answer is enough
+		h.again = h.sent // which may have left before the provider listened
 		s.mu.Unlock()
 		d.Done()
 		return nil
@@ -113,10 +114,8 @@ func (s *Session) admit(d *session.Delivery) error {
 	started := s.goes(func() {
 		s.handle(d, c, h, fresh, taken)
 		h.cancel()
-		if !taken {
-			s.mu.Lock()
-			delete(s.hands, c.ID)
-			s.mu.Unlock()
+		for !taken && s.letGo(c.ID, h) {
+			s.sayAgain(c.ID)
 		}
 	})
 	if !started {
@@ -134,6 +133,19 @@ func (s *Session) newHand(digest string, c session.Call) *hand {
 		h.ctx, h.cancel = context.WithCancel(s.ctx)
 	}
 	return h
+}
+
+// letGo takes a call out of hand; true instead if it came again meanwhile,
+// after its answer was on its way.
+func (s *Session) letGo(id string, h *hand) (again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.again {
+		h.again, h.sent = false, false
+		return true
+	}
+	delete(s.hands, id)
+	return false
 }
 
 // refuseUnreadable logs a call that has no readable name to answer to. The

@@ -24,7 +24,6 @@ func TestCallsWaitForJoin(t *testing.T) {
 	w.send(write, nil)
 	w.send(secret, nil)
 	w.running(2)
-	w.ticks()
 	if v := w.s.View(); v.State != gate.Offered || v.Running != 2 || v.Head.Size != 1 || w.has("early.txt") {
 		t.Fatalf("before the join: %s, %d calls wait, %d records", v.State, v.Running, v.Head.Size)
 	}
@@ -99,6 +98,20 @@ func TestHeldCallTwice(t *testing.T) {
 	}
 }
 
+// TestRepeatAtOnce: a call that comes again the moment its answer arrives is
+// answered again, though the requester may not be quite done with it.
+func TestRepeatAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	m := w.call("read_file", `{"path":"app/a.txt"}`, nil)
+	first := w.repeat(m)
+	for range 300 {
+		if r := w.repeat(m); r != first {
+			t.Fatalf("again: %+v, want %+v", r, first)
+		}
+	}
+}
+
 // TestCancelWhilePaused: a call that is cancelled while it waits does not run
 // afterwards.
 func TestCancelWhilePaused(t *testing.T) {
@@ -142,7 +155,6 @@ func TestPausedFloodIsHeld(t *testing.T) {
 		w.send(w.call("stat", `{"path":"app"}`, func(c *session.Call) { c.Seq = 1 }), nil)
 	}
 	w.running(flood)
-	w.ticks()
 	if now := w.s.Log().Head().Size; now != before {
 		t.Errorf("%d records were written while the session was paused", now-before)
 	}

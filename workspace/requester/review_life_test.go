@@ -78,7 +78,7 @@ func TestExpiryWithFullChannel(t *testing.T) {
 	w.attach(false)
 	w.join()
 	w.put("big.bin", strings.Repeat("0123456789abcde\n", 16<<10))
-	const n = 120
+	const n = 60
 	for range n {
 		w.send(w.blind("read_file", `{"path":"app/big.bin","offset":0,"length":262144,"max_bytes":98304}`, ""), nil)
 	}
@@ -148,7 +148,7 @@ func TestPauseOutlivesCaller(t *testing.T) {
 // at once, while it is closed, is its last state.
 func TestSnapshotsInOrder(t *testing.T) {
 	t.Parallel()
-	for range 5 {
+	for range 3 {
 		w := newWorld(t, nil)
 		var wg sync.WaitGroup
 		for range 4 {

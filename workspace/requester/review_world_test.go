@@ -77,7 +77,7 @@ func (w *world) taken() {
 func (w *world) ticks() {
 	w.t.Helper()
 	before := w.asks.Load()
-	w.until("the session has ticked", func() bool { return w.asks.Load() >= before+4 })
+	w.until("the session has ticked", func() bool { return w.asks.Load() >= before+3 })
 }
 
 // running waits until n calls are under way.

@@ -98,6 +98,8 @@ type hand struct {
 	digest string
 	ctx    context.Context
 	cancel context.CancelFunc
+	sent   bool // its answer is on its way; guarded by Session.mu
+	again  bool // it came again after that; guarded by Session.mu
 }
 
 // unsigned is the oldest checkpoint that the provider has not signed.

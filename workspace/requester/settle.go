@@ -26,6 +26,9 @@ func (s *Session) join(j session.Joined) error {
 		s.goes(func() { s.End(s.ctx, gate.Aborted, "the provider holds another log than ours") })
 		return fmt.Errorf("joined with another log: %w", err)
 	}
+	s.sendMu.Lock()
+	s.joined, s.cursor = true, j.Size // before calls that waited run, so that their answers leave
+	s.sendMu.Unlock()
 	s.mu.Lock()
 	opened := s.st.State == gate.Offered
 	if opened {
@@ -38,9 +41,6 @@ func (s *Session) join(j session.Joined) error {
 	if err := s.persist(s.ctx); err != nil {
 		return err
 	}
-	s.sendMu.Lock()
-	s.joined, s.cursor = true, j.Size
-	s.sendMu.Unlock()
 	if opened {
 		s.hub.publish(Event{State: string(gate.Open), Note: "the provider joined", Time: s.cfg.Now().UnixMilli()})
 	}
