@@ -83,8 +83,9 @@ func answerKey(session string, intent uint64) string {
 }
 
 // maxKeptRead is the largest answer of a reading call that is stored for
-// sending again after a restart: what a text result has by default.
-const maxKeptRead = 34 << 10
+// sending again after a restart. Up to here it costs nothing: beyond 1 KiB the
+// store writes a value to a second file, and syncs two.
+const maxKeptRead = 768
 
 // memory keeps the newest large answers of calls that changed nothing, within
 // maxMemory bytes.
