@@ -42,7 +42,7 @@ func TestTools(t *testing.T) {
 			t.Errorf("server %+v, instructions %q", init.ServerInfo, init.Instructions)
 		}
 		//lint:ignore SA1019 that it is not offered is what is tested
-		if c := init.Capabilities; c.Tools == nil || c.Logging != nil || c.Prompts != nil || c.Resources != nil || c.Completions != nil {
+		if c := init.Capabilities; c.Tools == nil || c.Tools.ListChanged || c.Logging != nil || c.Prompts != nil || c.Resources != nil || c.Completions != nil {
 			t.Errorf("capabilities %+v", c)
 		}
 		var names []string

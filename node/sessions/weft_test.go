@@ -303,3 +303,36 @@ func TestGarbage(t *testing.T) {
 	}
 	a.says("stat", object{"path": "app/a.txt"})
 }
+
+// TestStalledAgent: an agent that asks and never reads holds up neither others
+// nor the node's end.
+func TestStalledAgent(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	if err := os.WriteFile(filepath.Join(p.folder, "big.txt"), []byte(strings.Repeat(strings.Repeat("x", 99)+"\n", 900)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	id := p.open(nil)
+	other := p.connect(t, stdio, "2025-11-25", id)
+	c := p.upgrade(t, id)
+	const calls = 250 // 22 MiB of answers, more than sockets hold
+	text := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + "\n" +
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
+	for i := range calls {
+		text += fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"read_file","arguments":{"path":"app/big.txt","max_bytes":98304},"_meta":{"progressToken":%d}}}`+"\n", i+2, i)
+	}
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	p.until("the calls have run", func() bool { return p.show(p.req, id).Calls >= calls })
+	for range 20 {
+		if got := other.says("stat", object{"path": "app/a.txt"}); !strings.Contains(got, "size=11") {
+			t.Errorf("the other agent gets %q", got)
+		}
+	}
+	began := time.Now()
+	p.must(p.prov.node.Close())
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the node took %v to stop", took)
+	}
+}

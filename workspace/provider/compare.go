@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weftmesh/weft/protocols/session"
 	"github.com/weftmesh/weft/workspace"
@@ -15,6 +16,10 @@ var endings = map[sessionlog.Type]gate.State{
 	sessionlog.Closed: gate.Closed, sessionlog.Killed: gate.Killed,
 	sessionlog.Expired: gate.Lapsed, sessionlog.Aborted: gate.Aborted,
 }
+
+// withoutRecord are the refusals of a session whose log takes no records any
+// more.
+var withoutRecord = []workspace.Code{workspace.Killed, workspace.Expired, workspace.LogUnavailable}
 
 // compare looks at new records about calls in flight: the log must commit to
 // the very call that was sent, and what it says of its end must be what the
@@ -87,7 +92,7 @@ func (s *Session) agrees(p *pending, r session.Result, result string) error {
 	switch {
 	case verdict == sessionlog.Unknown:
 		return nil
-	case verdict == sessionlog.Denied && (r.Code == string(workspace.Killed) || r.Code == string(workspace.Expired)):
+	case verdict == sessionlog.Denied && slices.Contains(withoutRecord, workspace.Code(r.Code)):
 		return nil
 	case said == nil:
 		return fmt.Errorf("the answer to call %s is not in the log", r.Call)

@@ -234,3 +234,18 @@ func TestCancelKeepsTheOpening(t *testing.T) {
 	}
 	w.works()
 }
+
+// TestRefusalsWithoutRecord: a session whose log is complete or broken refuses
+// without a record; that is no contradiction.
+func TestRefusalsWithoutRecord(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, code := range []string{"killed", "expired", "log_unavailable"} {
+		f := w.call("read_file", `{"path":"app/a.txt"}`)
+		w.send(w.answer(f, "denied", code, "DENIED "+code, nil), nil)
+		if r, err := w.end(f); err != nil || r.Code != code || w.s.Forked() {
+			t.Errorf("%s: %+v, %v, forked %t", code, r, err, w.s.Forked())
+		}
+	}
+	w.works()
+}

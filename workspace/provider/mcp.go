@@ -40,7 +40,9 @@ func (s *Session) Server(version string) *mcp.Server {
 	server := mcp.NewServer(
 		&mcp.Implementation{Name: "weft", Title: "weft workspace", Version: version},
 		&mcp.ServerOptions{
-			Instructions: s.instructions(), Capabilities: &mcp.ServerCapabilities{}, Logger: nil,
+			Instructions: s.instructions(), Logger: nil,
+			// Tools and nothing else, and the list never changes in a session.
+			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 			// What is listed depends on the grant, and stays as long as it does.
 			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope, c.TTLMs = "private", listTTL },
 		},
