@@ -22,7 +22,7 @@ import (
 const pingWait = 5 * time.Second
 
 // Ping measures the round trip to a peer on its best path, dialling it if
-// needed. Errors: ErrUnreachable, ErrSelf, ErrClosed. It takes at most 12 s.
+// needed. Errors: ErrUnreachable, ErrSelf, ErrClosed. It takes at most 24 s.
 func (h *Host) Ping(ctx context.Context, k identity.PublicKey) (time.Duration, Path, error) {
 	p := libp2pID(k)
 	if p == h.id {
@@ -31,22 +31,28 @@ func (h *Host) Ping(ctx context.Context, k identity.PublicKey) (time.Duration, P
 	if !h.running() {
 		return 0, "", fmt.Errorf("ping: %w", ErrClosed)
 	}
-	if err := h.reach(ctx, p); err != nil {
-		return 0, "", unreachable(k, err)
-	}
 	last := errors.New("it disconnected")
-	for _, l := range h.links(p) { // a dead connection is closed; the next may live
-		pctx, cancel := context.WithTimeout(ctx, pingWait)
-		rtt, err := h.pingLink(pctx, l)
-		cancel()
-		if err == nil {
-			return rtt, l.path, nil
+	// When both sides dial at once, one of two connections goes away just
+	// after it came up: that is no reason to call the peer unreachable.
+	for range 2 {
+		if err := h.reach(ctx, p); err != nil {
+			return 0, "", unreachable(k, err)
 		}
-		last = err
-		if !timedOut(err) || ctx.Err() != nil {
-			break
+		for _, l := range h.links(p) { // a dead connection is closed; the next may live
+			pctx, cancel := context.WithTimeout(ctx, pingWait)
+			rtt, err := h.pingLink(pctx, l)
+			cancel()
+			if err == nil {
+				return rtt, l.path, nil
+			}
+			last = err
+			if ctx.Err() != nil {
+				return 0, "", unreachable(k, last)
+			}
+			if timedOut(err) {
+				h.closeLink(l, "ping unanswered")
+			}
 		}
-		h.closeLink(l, "ping unanswered")
 	}
 	return 0, "", unreachable(k, last)
 }
