@@ -4,13 +4,12 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"net"
-	"net/http"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,15 +82,26 @@ type pair struct {
 	req    *party // whose folder it is
 	prov   *party // whose agent works in it
 	folder string
+	sleep  string // what long.sh runs, unlike any other test's
+}
+
+var sleeps atomic.Int64
+
+// in makes a subtest the one that fails, until the returned function is called.
+func (p *pair) in(t testing.TB) func() {
+	was := p.t
+	p.t = t
+	return func() { p.t = was }
 }
 
 func newPair(t testing.TB) *pair {
 	t.Helper()
-	p := &pair{t: t, req: startNode(t, home.Dir(t.TempDir())), prov: startNode(t, home.Dir(t.TempDir())), folder: t.TempDir()}
+	p := &pair{t: t, req: startNode(t, home.Dir(t.TempDir())), prov: startNode(t, home.Dir(t.TempDir())), folder: t.TempDir(),
+		sleep: fmt.Sprintf("sleep 600.%d%d", os.Getpid(), sleeps.Add(1))}
 	for name, content := range map[string]string{
 		"a.txt": "alpha\nbeta\n", ".env": "TOKEN=" + secret + "\n", "pic.png": string(pixel), "raw.bin": "\x00\x01\xfe\xff",
 		"tick.sh": "for i in 1 2 3 4 5 6; do echo tick $i; sleep 0.3; done\n",
-		"long.sh": "echo begun; sleep 600.25\n",
+		"long.sh": "echo begun; " + p.sleep + "\n",
 	} {
 		if err := os.WriteFile(filepath.Join(p.folder, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
@@ -165,6 +175,21 @@ func (p *pair) log(who *party, id string) (lines []sessions.LogLine) {
 		return json.Unmarshal(raw, &lines[len(lines)-1])
 	}))
 	return lines
+}
+
+// result waits for the first result among the records from a number on.
+func (p *pair) result(id string, from int) (found sessions.LogLine) {
+	p.t.Helper()
+	p.until("the log has a result", func() bool {
+		for _, l := range p.log(p.req, id)[from:] { // records of other things may be among them
+			if l.Type == "result" {
+				found = l
+				return true
+			}
+		}
+		return false
+	})
+	return found
 }
 
 // call makes one call as a script does.
@@ -320,10 +345,3 @@ func running(text string) (found []string) {
 
 // object is a tool's arguments.
 type object = map[string]any
-
-// closedConn says whether an error is that of a connection that ended.
-func closedConn(err error) bool {
-	return errors.Is(err, net.ErrClosed) || errors.Is(err, mcp.ErrConnectionClosed) || err != nil
-}
-
-var _ http.Handler = (*api.Mux)(nil)
