@@ -35,7 +35,8 @@ func LoadOrCreate(path string) (*Key, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return k, err
 	}
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+	// A file that is there now was made meanwhile by another process.
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, fmt.Errorf("%w: %s is a link to nothing; remove the link", ErrKeyFile, path)
 	}
 	if err := create(path, Generate()); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -44,8 +44,8 @@ type Stream interface {
 }
 
 // Call sends a grant and waits for the answer. It closes the stream.
-func Call(s Stream, grant []byte) (Reply, error) {
-	defer s.Reset() // no-op after Close
+func Call(s Stream, grant []byte) (reply Reply, err error) {
+	defer resetOn(s, &err)
 	if err := s.SetDeadline(time.Now().Add(patience)); err != nil {
 		return Reply{}, err
 	}
@@ -56,16 +56,15 @@ func Call(s Stream, grant []byte) (Reply, error) {
 	if err != nil {
 		return Reply{}, fmt.Errorf("read the answer to an offer: %w", err)
 	}
-	reply, err := DecodeReply(raw)
-	if err != nil {
+	if reply, err = DecodeReply(raw); err != nil {
 		return Reply{}, err
 	}
 	return reply, s.Close()
 }
 
 // Serve receives one grant, asks decide and sends its answer.
-func Serve(s Stream, decide func(grant []byte) Reply) error {
-	defer s.Reset() // no-op after Close
+func Serve(s Stream, decide func(grant []byte) Reply) (err error) {
+	defer resetOn(s, &err)
 	if err := s.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
@@ -81,6 +80,14 @@ func Serve(s Stream, decide func(grant []byte) Reply) error {
 		return fmt.Errorf("answer offer: %w", err)
 	}
 	return s.Close()
+}
+
+// resetOn resets the stream after an error only: on QUIC a reset behind a close
+// drops what is still on its way, and the other side never reads the answer.
+func resetOn(s Stream, err *error) {
+	if *err != nil {
+		s.Reset()
+	}
 }
 
 // DecodeReply reads a reply.

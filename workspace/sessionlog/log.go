@@ -185,8 +185,8 @@ func (l *Log) remember(base uint64, leaves [][]byte) {
 		return
 	}
 	l.recent = append(l.recent, leaves...)
-	if extra := len(l.recent) - maxRecent; extra > 0 {
-		l.recent = slices.Clone(l.recent[extra:])
+	if len(l.recent) > 2*maxRecent { // seldom, since it copies
+		l.recent = slices.Clone(l.recent[len(l.recent)-maxRecent:])
 	}
 }
 
